@@ -1,0 +1,3 @@
+"""Sparlance: a transparent SPARQL-protocol proxy that also understands plain language."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Edge: databases over HTTP or in process."""

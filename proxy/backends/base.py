@@ -1,0 +1,104 @@
+"""What the rest of Sparlance may ask of a database: one protocol, two ways in.
+
+``send`` carries a *client's* request: its bytes out, the backend's bytes back, streamed, whatever the status. ``select`` and
+``ask`` carry *our own* queries (index, confirmation of a proof, candidates of a question): small, bounded, checked to be complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from proxy.query.operation import SparqlOperation
+from proxy.query.term import RdfTerm
+
+Headers = Sequence[tuple[bytes, bytes]]
+"""Header fields in order, names in lower case, end-to-end ones only."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendRequest:
+    """A client's request as it shall reach the backend.
+
+    target: origin-form, the path of *this backend* and the client's query string byte for byte.
+    headers: end-to-end fields, ``host`` included; hop-by-hop fields and framing are the connection's business.
+    body: the client's bytes; a stream where the body was not read (graph store uploads).
+    operation: the same request understood; None for what is forwarded without being understood. An embedded backend
+        answers from it, a remote one sends *target*, *headers* and *body* and never looks at it.
+    """
+
+    method: str
+    target: bytes
+    headers: Headers
+    body: bytes | AsyncIterator[bytes] = b""
+    operation: SparqlOperation | None = None
+
+
+class BackendResponse(Protocol):
+    """The head of an answer, and its body as it arrives."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Headers:
+        """End-to-end fields as received, repeats and order kept; content-length too when the backend sent one."""
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """Body bytes as received (still content-coded).
+
+        Raises:
+            BackendGarbled, BackendUnreachable, BackendTimeout: the body cannot be completed. The client must then see a broken transfer.
+        """
+
+    async def aclose(self) -> None:
+        """Let go of the connection; before the end of the body this closes it, so that the backend can notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solutions:
+    """A complete solution sequence of one of our own SELECT queries. ``None`` in a row is an unbound variable."""
+
+    variables: tuple[str, ...]
+    rows: list[tuple[RdfTerm | None, ...]]
+
+
+class Backend(Protocol):
+    """One database. Safe to use from many tasks of one event loop."""
+
+    @property
+    def name(self) -> str:
+        """For messages and metrics, e.g. ``oxigraph at http://127.0.0.1:7878``; never holds a credential."""
+
+    @property
+    def query_path(self) -> str:
+        """The path that takes queries, e.g. ``/query``."""
+
+    @property
+    def update_path(self) -> str: ...
+
+    async def send(self, request: BackendRequest) -> BackendResponse:
+        """Pass a client's request on; returns when the response head is there.
+
+        Raises:
+            BackendUnreachable, BackendTimeout, BackendGarbled, BackendBusy: there is no response to pass back.
+        """
+
+    async def select(self, query: str, *, timeout_s: float, limit_rows: int | None = None) -> Solutions:
+        """Run one of our own SELECT queries and read its whole answer.
+
+        Args:
+            limit_rows: more rows than this are an error (BackendGarbled), so that a wrong bound cannot fill the memory.
+        Raises:
+            BackendError: any of them; a partial answer is never returned.
+        """
+
+    async def ask(self, query: str, *, timeout_s: float) -> bool:
+        """Run one of our own ASK queries. Raises as ``select``."""
+
+    async def probe(self, *, timeout_s: float) -> None:
+        """Return if the backend answers; raise BackendError if not."""
+
+    async def aclose(self) -> None:
+        """Close all connections (or the store)."""

@@ -1,0 +1,1 @@
+"""Domain: what the graph holds."""

@@ -1,0 +1,1 @@
+"""Domain: a question against the index."""

@@ -1,0 +1,1 @@
+"""Order of steps of a request; knows the domain and the Backend protocol, no HTTP library."""

@@ -1,0 +1,1 @@
+"""Hooks for checks of your own."""

@@ -1,0 +1,1 @@
+"""HTTP layer: SPARQL 1.1 Protocol."""

@@ -1,0 +1,1 @@
+"""Domain: what a query says."""

@@ -1,0 +1,1 @@
+"""Domain: a query against the index."""

@@ -1,0 +1,41 @@
+"""What the validator says about a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How sure a finding is, and about what.
+
+    PROVED_EMPTY: no solution of the query can exist, by the index alone; a live ASK has yet to agree.
+    VACUOUS: a part can never contribute (an aggregate over nothing, a dead OPTIONAL or UNION branch).
+    SUSPICIOUS: probably not what the author meant (unknown term, unpopulated class); proves nothing.
+    """
+
+    PROVED_EMPTY = "proved-empty"
+    VACUOUS = "vacuous"
+    SUSPICIOUS = "suspicious"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing worth saying, in the shape that problem+json and ``/-/check`` show.
+
+    pattern: the triple pattern (or term) as its author wrote it. line, column: where it starts, from 1.
+    message: one sentence. evidence: what the graph has, with counts. suggestions: what would work, best first.
+    confirmation: for PROVED_EMPTY, a complete ASK query over the minimal contradicted part; the proof may only be
+        acted on if the backend answers it with false. None otherwise.
+    rule: the name of the rule in docs/validation.md that led here.
+    """
+
+    severity: Severity
+    pattern: str
+    line: int
+    column: int
+    message: str
+    evidence: str
+    suggestions: tuple[str, ...] = ()
+    rule: str = ""
+    confirmation: str | None = None
