@@ -1,0 +1,259 @@
+"""A dataset that we serve: one backend, the index of its graph, and the engine that answers questions about it.
+
+Serving starts at once. The index is built in the background; until it is there, queries are forwarded unvalidated and questions
+are declined. A failed build is logged, shown, and tried again; it never stops forwarding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from proxy.backends.base import Backend
+from proxy.errors import ProxyError
+from proxy.index.support import SupportIndex
+
+if TYPE_CHECKING:
+    from proxy.config import Config
+    from proxy.index.values import ValueIndex
+    from proxy.nl.engine import QuestionEngine
+
+RETRY_FIRST_S = 2.0
+RETRY_MOST_S = 60.0
+REBUILD_PAUSE_S = 30.0
+"""Between the end of one build and the start of the next that a change of the data asks for."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with (phase, parts done, parts in all)."""
+
+
+class Distilled(Protocol):
+    """What the distiller hands over."""
+
+    @property
+    def index(self) -> SupportIndex: ...
+
+    @property
+    def values(self) -> ValueIndex: ...
+
+
+Distil = Callable[[Backend, Progress], Awaitable[Distilled]]
+MakeEngine = Callable[[SupportIndex, "ValueIndex"], "QuestionEngine"]
+
+
+class BuildState(StrEnum):
+    OFF = "off"
+    BUILDING = "building"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Build:
+    """Where the building of something stands; *error* is a sentence when *state* is FAILED."""
+
+    state: BuildState = BuildState.OFF
+    phase: str = ""
+    done: int = 0
+    total: int = 0
+    error: str = ""
+    elapsed_s: float = 0.0
+
+    def describe(self, what: str) -> str | None:
+        """Say why *what* is not ready, or None if nothing is missing."""
+        match self.state:
+            case BuildState.BUILDING:
+                part = f" ({self.phase} {self.done}/{self.total})" if self.phase else ""
+                return f"the {what} is being built{part}"
+            case BuildState.FAILED:
+                return f"the {what} could not be built: {self.error}"
+            case BuildState.OFF | BuildState.READY:
+                return None
+
+
+@dataclass(slots=True)
+class Counters:
+    """What happened to queries so far."""
+
+    confirmed: int = 0
+    contradicted: int = 0
+    unconfirmed: int = 0
+    rejected: int = 0
+
+
+@dataclass(slots=True)
+class Dataset:
+    """One backend with its index and engine. Safe to use from many tasks of one event loop.
+
+    name: as in the paths of several datasets; ``default`` for the only one.
+    distil: builds the index; None turns the index (and so validation and questions) off.
+    make_engine: called in a worker thread after each build; None turns questions off.
+    index, values, engine: None until built. They are replaced, never changed, by a rebuild: take one reference per request.
+    """
+
+    name: str
+    backend: Backend
+    settings: Config
+    distil: Distil | None = None
+    make_engine: MakeEngine | None = None
+    index: SupportIndex | None = None
+    values: ValueIndex | None = None
+    engine: QuestionEngine | None = None
+    index_build: Build = field(default_factory=Build)
+    engine_build: Build = field(default_factory=Build)
+    is_stale: bool = False
+    builds: int = 0
+    counters: Counters = field(default_factory=Counters)
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _task: asyncio.Task[None] | None = None
+    _retired: list[ValueIndex] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Begin to build the index in the background; call once, in the event loop."""
+        if self.distil is not None and self._task is None:
+            self.index_build.state = BuildState.BUILDING
+            if self.make_engine is not None:
+                self.engine_build.state = BuildState.BUILDING
+            self._task = asyncio.create_task(self._keep_built(), name=f"index of {self.name}")
+
+    async def aclose(self) -> None:
+        """Stop building, close the values; then the backend."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for values in (*self._retired, *([self.values] if self.values is not None else [])):
+            values.close()
+        await self.backend.aclose()
+
+    def mark_stale(self) -> None:
+        """Note that the data are no longer what was indexed; a rebuild follows, at most one every REBUILD_PAUSE_S."""
+        if self.distil is not None:
+            self.is_stale = True
+            self._wake.set()
+
+    def reasons(self) -> list[str]:
+        """Sentences on what is not ready yet; empty when index and engine can serve. Says nothing about the backend."""
+        engine_waits_for_index = self.index_build.state is not BuildState.READY
+        found = [self.index_build.describe("index"), None if engine_waits_for_index else self.engine_build.describe("question engine")]
+        # a rebuild goes on behind an index that serves
+        return [reason for reason in found if reason is not None]
+
+    async def readiness(self, *, timeout_s: float = 5.0) -> list[str]:
+        """As ``reasons``, and ask the backend too."""
+        reasons = self.reasons()
+        try:
+            await self.backend.probe(timeout_s=timeout_s)
+        except ProxyError as error:
+            reasons.append(f"the backend does not answer: {error}")
+        return reasons
+
+    async def built(self) -> None:
+        """Wait until nothing is being built any more, well or not."""
+        while BuildState.BUILDING in (self.index_build.state, self.engine_build.state):
+            await asyncio.sleep(0.02)
+
+    def summary(self) -> dict[str, Any]:
+        """What ``/-/index`` shows of this dataset, JSON-ready."""
+        build = self.index_build
+        shown: dict[str, Any] = {
+            "dataset": self.name,
+            "backend": self.backend.name,
+            "state": str(build.state),
+            "progress": {"phase": build.phase, "done": build.done, "total": build.total},
+            "error": build.error or None,
+            "build_s": round(build.elapsed_s, 3),
+            "builds": self.builds,
+            "stale": self.is_stale,
+            "engine": {"state": str(self.engine_build.state), "error": self.engine_build.error or None},
+            "queries": {
+                "proofs_confirmed": self.counters.confirmed,
+                "proofs_contradicted": self.counters.contradicted,
+                "proofs_unconfirmed": self.counters.unconfirmed,
+                "rejected": self.counters.rejected,
+            },
+        }
+        if (index := self.index) is not None:
+            shown |= {
+                "built_at": index.built_at,
+                "triples": index.triples,
+                "kinds": len(index.kinds),
+                "properties": len(index.properties),
+                "cells": len(index.count),
+                "classes": dict(sorted(index.class_instances.items(), key=lambda item: (-item[1], item[0]))),
+                "incomplete": [
+                    {"class": c.subject_class, "property": c.property, "reason": c.reason} for c in index.incomplete
+                ],
+            }
+        return shown
+
+    # -- building
+
+    async def _keep_built(self) -> None:
+        pause_s = RETRY_FIRST_S
+        while True:
+            self._wake.clear()
+            self.is_stale = False
+            if await self._build_once():
+                pause_s = RETRY_FIRST_S
+                await self._wake.wait()
+                await asyncio.sleep(REBUILD_PAUSE_S)
+            else:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, RETRY_MOST_S)
+
+    async def _build_once(self) -> bool:
+        log = structlog.get_logger().bind(dataset=self.name)
+        assert self.distil is not None
+        started = time.perf_counter()
+        try:
+            distilled = await self.distil(self.backend, self._note_progress)
+        except Exception as error:  # the outermost handler of this task: whatever fails here must not end forwarding
+            self._fail(self.index_build, error, started)
+            log.warning("index_failed", error=self.index_build.error, exc_info=not isinstance(error, ProxyError))
+            return False
+        self._install(distilled)
+        self.builds += 1
+        self.index_build.elapsed_s = time.perf_counter() - started
+        self.index_build.error = ""
+        self.index_build.state = BuildState.READY
+        log.info("index_built", triples=distilled.index.triples, cells=len(distilled.index.count), elapsed_s=self.index_build.elapsed_s)
+        return await self._build_engine(distilled) if self.make_engine is not None else True
+
+    async def _build_engine(self, distilled: Distilled) -> bool:
+        log = structlog.get_logger().bind(dataset=self.name)
+        assert self.make_engine is not None
+        started = time.perf_counter()
+        try:
+            self.engine = await asyncio.to_thread(self.make_engine, distilled.index, distilled.values)
+        except Exception as error:  # as above
+            self._fail(self.engine_build, error, started)
+            log.warning("engine_failed", error=self.engine_build.error, exc_info=not isinstance(error, ProxyError))
+            # A model that is missing now will be missing in a minute: only a rebuild of the index tries again.
+            return True
+        self.engine_build.elapsed_s = time.perf_counter() - started
+        self.engine_build.error = ""
+        self.engine_build.state = BuildState.READY
+        log.info("engine_built", elapsed_s=self.engine_build.elapsed_s)
+        return True
+
+    def _note_progress(self, phase: str, done: int, total: int) -> None:
+        self.index_build.phase, self.index_build.done, self.index_build.total = phase, done, total
+
+    def _fail(self, build: Build, error: Exception, started: float) -> None:
+        build.elapsed_s = time.perf_counter() - started
+        build.error = str(error) or type(error).__name__
+        # An older index still serves: its proofs are confirmed live, so age costs no correctness.
+        build.state = BuildState.READY if self.builds and build is self.index_build else BuildState.FAILED
+
+    def _install(self, distilled: Distilled) -> None:
+        for old in self._retired:
+            old.close()
+        # A question under way may still read the values that it began with; they are closed one rebuild later.
+        self._retired = [] if self.values is None else [self.values]
+        self.index, self.values = distilled.index, distilled.values
