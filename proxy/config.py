@@ -1,0 +1,344 @@
+"""``config.toml``, environment and command line → one frozen ``Config``.
+
+Later sources win: defaults, the file, ``SPARLANCE_SECTION_KEY`` variables, the command line. Nothing is guessed: an unknown
+key, a wrong type or a value out of range raises ConfigError with the dotted key, what was found and what is accepted.
+
+``config.toml`` in the root of the repository documents every key with its default, unit and reason; a test keeps the two equal.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
+
+from proxy.errors import ConfigError
+from proxy.query.term import RDF_TYPE
+
+PREFIX = "SPARLANCE_"
+CONFIG_VARIABLE = PREFIX + "CONFIG"
+
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+Positive = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=0)]
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class Secret:
+    """A credential. ``value`` gives it away; ``str``, ``repr`` and ``config show`` do not. False when empty."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str = "") -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "(set)" if self.value else "(not set)"
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other.value == self.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True):
+    """Where Sparlance listens. Port 0: a free one."""
+
+    host: Text = "127.0.0.1"
+    port: Port = 8080
+    body_limit_bytes: Positive = 104_857_600
+    shutdown_timeout_s: Seconds = 10.0
+
+
+class BackendSettings(Struct, frozen=True, kw_only=True):
+    """The database: a server at *url*, or the files *load* in an embedded store.
+
+    repository: GraphDB repository id, QLever access path name; unused elsewhere.
+    authorization: value of the Authorization header that Sparlance's *own* queries carry; by environment only.
+    """
+
+    kind: Literal["oxigraph", "qlever", "graphdb", "sparql"] = "oxigraph"
+    url: str = ""
+    load: tuple[Text, ...] = ()
+    repository: str = ""
+    timeout_s: Seconds = 60.0
+    connect_timeout_s: Seconds = 5.0
+    max_connections: Positive = 64
+    authorization: Secret = Secret()
+
+
+class PolicySettings(Struct, frozen=True, kw_only=True):
+    """What may pass. *allowed_services*: endpoint IRIs that SERVICE may name."""
+
+    allow_updates: bool = False
+    allowed_services: tuple[Text, ...] = ()
+    unparsable: Literal["forward", "refuse"] = "forward"
+
+
+class IndexSettings(Struct, frozen=True, kw_only=True):
+    """How the backend is enumerated. *values_per_property*: distinct literals kept for each (class, property)."""
+
+    enabled: bool = True
+    class_predicate: Text = RDF_TYPE
+    excluded_namespaces: tuple[Text, ...] = ()
+    chunk_timeout_s: Seconds = 60.0
+    concurrency: Annotated[int, Meta(ge=1, le=64)] = 1
+    values_per_property: Count = 20_000
+    union_default_graph: bool = False
+
+
+class ValidationSettings(Struct, frozen=True, kw_only=True):
+    """What happens to a query that is proved empty."""
+
+    policy: Literal["reject", "empty", "annotate", "off"] = "reject"
+    allow_prefer: bool = True
+    confirm_timeout_s: Seconds = 5.0
+
+
+class NlSettings(Struct, frozen=True, kw_only=True):
+    """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; empty: the packaged one."""
+
+    enabled: bool = True
+    encoder: str = ""
+    max_candidates: Positive = 400
+    execute: Positive = 4
+    abstain_below: Fraction = 0.35
+    row_limit: Positive = 10_000
+    timeout_s: Seconds = 20.0
+    threads: Count = 0
+
+
+class PluginSettings(Struct, frozen=True, kw_only=True):
+    """Which files of *directory* run, in this order. *options*: the tables ``[plugins.NAME]``, by name."""
+
+    directory: Text = "plugins"
+    enabled: tuple[Text, ...] = ()
+    options: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+
+
+class LogSettings(Struct, frozen=True, kw_only=True):
+    """*format* auto: for people on a terminal, JSON elsewhere."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["auto", "json", "console"] = "auto"
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """Everything that can be set. *path*: the file it came from, None without one."""
+
+    server: ServerSettings = ServerSettings()
+    backend: BackendSettings = BackendSettings()
+    policy: PolicySettings = PolicySettings()
+    index: IndexSettings = IndexSettings()
+    validation: ValidationSettings = ValidationSettings()
+    nl: NlSettings = NlSettings()
+    plugins: PluginSettings = PluginSettings()
+    log: LogSettings = LogSettings()
+    path: Path | None = None
+
+
+SECTIONS: Mapping[str, type[Struct]] = {
+    "server": ServerSettings,
+    "backend": BackendSettings,
+    "policy": PolicySettings,
+    "index": IndexSettings,
+    "validation": ValidationSettings,
+    "nl": NlSettings,
+    "plugins": PluginSettings,
+    "log": LogSettings,
+}
+SECRETS = frozenset({"backend.authorization"})
+_NOT_KEYS = frozenset({"plugins.options"})  # gathered from the tables, never written
+
+
+def keys(section: str) -> dict[str, Any]:
+    """Every key of *section* → its annotated type, in order."""
+    hints = get_type_hints(SECTIONS[section], include_extras=True)
+    names = SECTIONS[section].__struct_fields__
+    return {name: hints[name] for name in names if f"{section}.{name}" not in _NOT_KEYS}
+
+
+def load_config(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+) -> Config:
+    """Read, merge and check the settings.
+
+    Args:
+        path: a TOML file; None: no file. Relative paths *in the file* are relative to its folder.
+        environ: as ``os.environ``; variables that name no section are other people's.
+        overrides: dotted key → value, what the command line said; relative paths are relative to the working directory.
+    Raises:
+        ConfigError: the file cannot be read, or a setting cannot be used.
+    """
+    file = None if path is None else Path(path)
+    tables = {} if file is None else _read(file)
+    values, options = _from_file(tables)
+    if file is not None:
+        _resolve(values, file.parent)
+    values.update(_from_environment(environ or {}))
+    for key, value in (overrides or {}).items():
+        values[key] = _convert(key, value, source="the command line")
+    sections: dict[str, Any] = {}
+    for section, struct in SECTIONS.items():
+        own = {key.partition(".")[2]: value for key, value in values.items() if key.partition(".")[0] == section}
+        if section == "plugins":
+            own["options"] = options
+        sections[section] = struct(**own)
+    config = Config(**sections, path=file)
+    _check_together(config)
+    return config
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise ConfigError("", f"cannot read {file}: {exc.strerror}") from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise ConfigError("", f"{file} is not TOML: {exc}") from exc
+
+
+def _from_file(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    values: dict[str, Any] = {}
+    options: dict[str, Mapping[str, Any]] = {}
+    for section, table in tables.items():
+        if section not in SECTIONS:
+            raise ConfigError(section, f"unknown section; accepted: {', '.join(SECTIONS)}{_nearest(section, SECTIONS)}")
+        if not isinstance(table, dict):
+            raise ConfigError(section, f"found {_show(table)}; accepted: a table, [{section}]")
+        for name, value in table.items():
+            key = f"{section}.{name}"
+            if section == "plugins" and isinstance(value, dict):
+                options[name] = value
+                continue
+            _require_known(section, name)
+            if key in SECRETS:
+                raise ConfigError(key, f"a secret does not belong in a file; set the variable {variable_of(key)} instead")
+            values[key] = _convert(key, value)
+    return values, options
+
+
+def variable_of(key: str) -> str:
+    """The environment variable that overrides *key*: ``server.port`` → ``SPARLANCE_SERVER_PORT``."""
+    return PREFIX + key.replace(".", "_").upper()
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Read SPARLANCE_SECTION_KEY variables: text as it is, other types as TOML (``["a", "b"]``, ``true``, ``2.5``).
+
+    A variable outside these sections is left alone: Kubernetes sets SPARLANCE_PORT, SPARLANCE_SERVICE_HOST … for a
+    service of this name.
+    """
+    values: dict[str, Any] = {}
+    for variable, raw in environ.items():
+        for section in SECTIONS:
+            if variable.startswith(f"{PREFIX}{section.upper()}_"):
+                name = variable[len(PREFIX) + len(section) + 1 :].lower()
+                _require_known(section, name, source=f"the variable {variable}")
+                key = f"{section}.{name}"
+                values[key] = _convert(key, _as_value(raw, keys(section)[name]), source=f"the variable {variable}")
+    return values
+
+
+def _as_value(raw: str, type_: Any) -> Any:
+    if isinstance(msgspec.inspect.type_info(type_), msgspec.inspect.StrType | msgspec.inspect.LiteralType) or type_ is Secret:
+        return raw
+    try:
+        return tomllib.loads(f"value = {raw}")["value"]
+    except tomllib.TOMLDecodeError:
+        return raw  # the conversion says what was expected
+
+
+def _require_known(section: str, name: str, *, source: str = "") -> None:
+    known = [k for k in keys(section) if source or f"{section}.{k}" not in SECRETS | _NOT_KEYS]
+    if name not in keys(section):
+        hint = _nearest(name, known)
+        where = f" (from {source})" if source else ""
+        raise ConfigError(f"{section}.{name}", f"unknown key{where}; [{section}] accepts: {', '.join(known)}{hint}")
+
+
+def _nearest(name: str, known: Any) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f'. Did you mean "{close[0]}"?' if close else ""
+
+
+def _convert(key: str, value: Any, *, source: str = "") -> Any:
+    section, _, name = key.partition(".")
+    type_ = keys(section)[name]
+    if type_ is Secret:
+        return Secret(str(value))
+    try:
+        return msgspec.convert(value, type_, strict=True)
+    except msgspec.ValidationError as exc:
+        where = f" in {source}" if source else ""
+        raise ConfigError(key, f"found {_show(value)}{where}; accepted: {describe(type_)}") from exc
+
+
+def describe(type_: Any) -> str:
+    """What a key accepts, in words: ``a whole number from 0 to 65535``."""
+    info = msgspec.inspect.type_info(type_)
+    match info:
+        case msgspec.inspect.BoolType():
+            return "true or false"
+        case msgspec.inspect.LiteralType(values=values):
+            return "one of " + ", ".join(f'"{v}"' for v in values)
+        case msgspec.inspect.StrType(min_length=minimum):
+            return "a non-empty text" if minimum else "a text"
+        case msgspec.inspect.VarTupleType(item_type=item):
+            return f"a list, each item {describe_info(item)}"
+    return describe_info(info)
+
+
+def describe_info(info: msgspec.inspect.Type) -> str:
+    match info:
+        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
+            noun = "a whole number" if isinstance(info, msgspec.inspect.IntType) else "a number"
+            parts = [f"over {info.gt:g}" if info.gt is not None else "", f"from {info.ge:g}" if info.ge is not None else ""]
+            parts.append(f"up to {info.le}" if info.le is not None else "")
+            return " ".join([noun, *filter(None, parts)])
+        case msgspec.inspect.StrType(min_length=minimum):
+            return "a non-empty text" if minimum else "a text"
+    return type(info).__name__
+
+
+def _show(value: Any) -> str:
+    kind = {str: "the text", bool: "", int: "the number", float: "the number", list: "the list", dict: "the table"}
+    shown = msgspec.json.encode(value, enc_hook=str).decode()
+    return f"{kind.get(type(value), 'the value')} {shown[:200]}".strip()
+
+
+def _resolve(values: dict[str, Any], folder: Path) -> None:
+    """Make the paths of a file relative to that file, so that it means the same wherever the command is started."""
+    if "backend.load" in values:
+        values["backend.load"] = tuple(str(folder / p) for p in values["backend.load"])
+    for key in ("nl.encoder", "plugins.directory"):
+        if values.get(key):
+            values[key] = str(folder / values[key])
+
+
+def _check_together(config: Config) -> None:
+    """Refuse settings that are fine alone and contradict each other."""
+    backend = config.backend
+    if backend.url and backend.load:
+        raise ConfigError("backend.load", "found together with backend.url; accepted: one of them, a server or files")
+    if backend.url and not backend.url.lower().startswith(("http://", "https://")):
+        raise ConfigError("backend.url", f"found {_show(backend.url)}; accepted: a root URL such as http://127.0.0.1:7878")
+    if backend.url and backend.kind == "graphdb" and not backend.repository:
+        raise ConfigError("backend.repository", "not set; accepted: the id of the GraphDB repository")
+    if len(set(config.plugins.enabled)) < len(config.plugins.enabled):
+        raise ConfigError("plugins.enabled", f"found {_show(config.plugins.enabled)}; accepted: each plugin once")
