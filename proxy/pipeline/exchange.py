@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from proxy.errors import MalformedQuery
 from proxy.query.operation import Question, SparqlOperation
 from proxy.validation.finding import Finding
 
@@ -34,3 +35,31 @@ class Exchange:
     added_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
     started_at: float = field(default_factory=time.perf_counter)
+
+    def replace_query(self, text: str) -> None:
+        """Ask *text* of the backend in place of what the client asked; a query stays a query, an update an update.
+
+        Raises:
+            ValueError: *text* is not SPARQL or another kind of operation, or there is no operation to replace.
+        """
+        from proxy.query.parse import parse  # late: a plugin that imports Exchange needs no parser
+
+        if self.operation is None or self.parsed is None:
+            raise ValueError("only an operation that was parsed can be replaced")
+        try:
+            parsed = parse(text)
+        except MalformedQuery as error:
+            raise ValueError(f"the replacement is not SPARQL: {error}") from error
+        if type(parsed) is not type(self.parsed):
+            raise ValueError("the replacement is another kind of operation")
+        self.operation, self.parsed, self.is_rewritten = replace(self.operation, text=text), parsed, True
+
+    def add_header(self, name: str, value: str) -> None:
+        """Add a field to the response, after those of the backend.
+
+        Raises:
+            ValueError: *value* has a line break or characters outside Latin-1 (RFC 9110, section 5.5).
+        """
+        if not name.isascii() or not name.replace("-", "").isalnum() or any(c in value for c in "\r\n\0"):
+            raise ValueError(f"not a header field: {name!r}")
+        self.added_headers.append((name.lower().encode("ascii"), value.encode("latin-1")))

@@ -3,9 +3,10 @@
 A plugin is a file in ``plugins/`` with ``load(options) -> Plugin``. It overrides the hooks that it needs; the others do nothing
 and cost nothing. Hooks run in the order of ``[plugins] enabled``, those of a response in reverse; the order is fixed at start.
 
-A plugin *refuses* a request by raising ``QueryRejected`` (or another ``RequestError``) from a hook that says it may.
-Any other exception: in a plugin with ``may_refuse = True`` (a guard) the request is refused with 500 and the plugin's name,
-so that a broken guard lets nothing through; in one with ``may_refuse = False`` (a watcher) it is logged and the request goes on.
+A plugin with ``may_refuse = True`` (a guard) *refuses* a request by raising ``QueryRejected`` (or another ``RequestError``) from
+a hook that says it may. Any other exception of a guard refuses the request with 500 and the plugin's name, so that a broken guard
+lets nothing through. Whatever a plugin with ``may_refuse = False`` (a watcher) raises is logged, what it had changed in the
+exchange is undone, and the request goes on.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ class Plugin:
     async def query(self, exchange: Exchange) -> None:
         """Called when a query or update is understood, before it is checked against the index.
 
-        The query may come from the client or from a question: ``exchange.question`` tells. ``exchange.operation`` is what was asked,
-        ``exchange.parsed`` its parse tree or None where the text could not be parsed (then a guard decides what that means).
-        May refuse. May call ``exchange.replace_query(text)``: then the new text is parsed, shown to later plugins, checked and sent,
-        and the response carries ``Sparlance-Query``.
+        The query may come from the client or from a question: ``exchange.question`` tells. ``exchange.operation`` is what was
+        asked, ``exchange.parsed`` its parse tree or None where the text could not be parsed (then a guard decides what that
+        means). May refuse. May call ``exchange.replace_query(text)``: then the new text is parsed, shown to later plugins,
+        checked and sent, and the response carries ``Sparlance-Query``. May call ``exchange.add_header``.
         """
 
     async def response(self, exchange: Exchange) -> None:
