@@ -1,0 +1,1 @@
+"""A graph to try Sparlance with, and what to ask of it."""
