@@ -1,20 +1,25 @@
 """What the rest of Sparlance may ask of a database: one protocol, two ways in.
 
-``send`` carries a *client's* request: its bytes out, the backend's bytes back, streamed, whatever the status. ``select`` and
-``ask`` carry *our own* queries (index, confirmation of a proof, candidates of a question): small, bounded, checked to be complete.
+``send`` carries a *client's* request: its bytes out, the backend's bytes back, streamed, whatever the status. ``select``
+and ``ask`` carry *our own* queries (index, confirmation of a proof, candidates of a question): small, bounded, checked to be
+complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from proxy.query.operation import SparqlOperation
+from proxy.query.operation import OperationKind, SparqlOperation
 from proxy.query.term import RdfTerm
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Header fields in order, names in lower case, end-to-end ones only."""
+
+
+Parameters = Sequence[tuple[str, str]]
+"""Protocol parameters in order: name, value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class BackendResponse(Protocol):
         """Body bytes as received (still content-coded).
 
         Raises:
-            BackendGarbled, BackendUnreachable, BackendTimeout: the body cannot be completed. The client must then see a broken transfer.
+            BackendGarbled, BackendUnreachable, BackendTimeout: the body cannot be completed. The client must then see a
+                broken transfer.
         """
 
     async def aclose(self) -> None:
@@ -78,6 +84,13 @@ class Backend(Protocol):
     @property
     def update_path(self) -> str: ...
 
+    @property
+    def paths(self) -> Mapping[str, OperationKind]:
+        """The backend's own paths that clients may use here, ``query_path`` and ``update_path`` among them.
+
+        A path that ends in ``*`` stands for all that begin so.
+        """
+
     async def send(self, request: BackendRequest) -> BackendResponse:
         """Pass a client's request on; returns when the response head is there.
 
@@ -85,16 +98,19 @@ class Backend(Protocol):
             BackendUnreachable, BackendTimeout, BackendGarbled, BackendBusy: there is no response to pass back.
         """
 
-    async def select(self, query: str, *, timeout_s: float, limit_rows: int | None = None) -> Solutions:
+    async def select(
+        self, query: str, *, timeout_s: float, limit_rows: int | None = None, parameters: Parameters = ()
+    ) -> Solutions:
         """Run one of our own SELECT queries and read its whole answer.
 
         Args:
+            parameters: further protocol parameters, such as default-graph-uri.
             limit_rows: more rows than this are an error (BackendGarbled), so that a wrong bound cannot fill the memory.
         Raises:
             BackendError: any of them; a partial answer is never returned.
         """
 
-    async def ask(self, query: str, *, timeout_s: float) -> bool:
+    async def ask(self, query: str, *, timeout_s: float, parameters: Parameters = ()) -> bool:
         """Run one of our own ASK queries. Raises as ``select``."""
 
     async def probe(self, *, timeout_s: float) -> None:

@@ -1,0 +1,377 @@
+"""One HTTP/1.1 client connection: asyncio for the bytes, httptools for the syntax (RFC 9112).
+
+Hand-written because query traffic runs through it: a request costs some 80 µs of CPU with a proxy around it, where httpx costs
+1,500 (docs/performance.md). It does no more than a proxy needs: no redirects, no decoding, no cookies.
+
+Framing is strict. Content-Length together with Transfer-Encoding, lengths that are repeated or not digits, bad chunks, bare
+LF and obsolete folding end the connection (llhttp refuses them), and so does an end of stream before the announced end of the
+body: a body is either complete, or reading it raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import cast
+
+import httptools
+
+from proxy.backends.base import BackendRequest, Headers
+from proxy.errors import BackendError, BackendGarbled, BackendTimeout, BackendUnreachable
+
+HIGH_WATER_BYTES = 256 * 1024
+LOW_WATER_BYTES = 64 * 1024
+HEAD_LIMIT_BYTES = 256 * 1024
+"""A response head beyond this is not one."""
+
+HOP_BY_HOP = frozenset(
+    [
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    ]
+)
+"""Fields that are about one connection only (RFC 9110, 7.6.1)."""
+
+
+def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Drop hop-by-hop fields and those that Connection names; keep order and repeats. Names must be in lower case."""
+    named: set[bytes] = set()
+    for name, value in headers:
+        if name == b"connection":
+            named.update(token.strip().lower() for token in value.split(b","))
+    if named - {b"close", b"keep-alive"}:
+        # Nobody may make us drop these by naming them in Connection.
+        named -= {b"host", b"content-length", b"content-type", b"authorization", b"accept", b"cache-control"}
+        return [field for field in headers if field[0] not in HOP_BY_HOP and field[0] not in named]
+    return [field for field in headers if field[0] not in HOP_BY_HOP]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Limits in seconds.
+
+    connect: until the connection (and TLS) stands. first_byte: from the request to the response head.
+    idle: between two pieces of a body while we are reading; a client that reads slowly does not count.
+    total: until the end of the body, or None.
+    """
+
+    connect: float = 5.0
+    first_byte: float = 60.0
+    idle: float = 60.0
+    total: float | None = None
+
+
+class ConnectionDied(Exception):
+    """A kept-alive connection ended before any byte of a response; the request may be sent again if it is safe."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection to *backend* (a name for messages). Carries one exchange at a time, in the order acquire-send-read."""
+
+    def __init__(self, backend: str) -> None:
+        self._backend = backend
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._writable: asyncio.Future[None] | None = None
+        self._is_write_paused = False
+        self._is_read_paused = False
+        self.is_closed = False
+        self.is_idle = True
+        self.exchanges = 0
+        self.idle_since = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self._pieces: deque[bytes] = deque()
+        self._buffered = 0
+        self._head_bytes = 0
+        self._has_bytes = False
+        self._is_head_complete = False
+        self._is_complete = False
+        self._is_framed = False
+        self._may_reuse = False
+        self._is_sent = False
+        self._is_head_request = False
+        self._error: BackendError | ConnectionDied | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._started = time.perf_counter()
+
+    # -- what the pool and the response call
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether another request may follow: the exchange is over, both sides agree to keep the connection."""
+        if not (self._is_complete and self._may_reuse and self._is_sent) or self.is_closed or self._error is not None:
+            return False
+        return self._transport is not None and self._transport.get_write_buffer_size() == 0
+
+    async def send(self, request: BackendRequest, *, timeouts: Timeouts) -> None:
+        """Write *request*; return when the head of the response is there.
+
+        Raises:
+            ConnectionDied: a reused connection was dead; nothing of a response came.
+            BackendUnreachable, BackendTimeout, BackendGarbled
+        """
+        self._reset()
+        self.is_idle = False
+        self.exchanges += 1
+        self._is_head_request = request.method == "HEAD"
+        if self.is_closed:
+            raise ConnectionDied
+        assert self._transport is not None
+        try:
+            if isinstance(request.body, bytes):
+                self._transport.write(render_head(request, len(request.body)) + request.body)
+                self._is_sent = True
+                await self._wait(timeouts.first_byte, lambda: self._is_head_complete)
+            else:
+                await self._send_stream(request, request.body, timeouts)
+        except BaseException:
+            self.close()
+            raise
+
+    async def _send_stream(self, request: BackendRequest, body: AsyncIterator[bytes], timeouts: Timeouts) -> None:
+        assert self._transport is not None
+        length = announced_length(request.headers)
+        sent = 0
+        self._transport.write(render_head(request, length))
+        async for piece in body:
+            if self._is_head_complete or self._error is not None:
+                break  # the backend has answered before it read all: it will not read the rest
+            if not piece:
+                continue
+            sent += len(piece)
+            self._transport.write(piece if length is not None else b"%x\r\n%b\r\n" % (len(piece), piece))
+            if self._is_write_paused:
+                self._writable = self._loop.create_future()
+                try:
+                    await asyncio.wait_for(self._writable, timeouts.idle)
+                except TimeoutError:
+                    raise self._timeout(f"took no byte of the request body for {timeouts.idle:g} s") from None
+        else:
+            if length is None:
+                self._transport.write(b"0\r\n\r\n")
+            self._is_sent = length is None or sent == length
+            if not self._is_sent:
+                raise self._garbled(f"was to get {length} bytes of request body, and the client sent {sent}")
+        await self._wait(timeouts.first_byte, lambda: self._is_head_complete)
+
+    async def read(self, *, idle_s: float) -> bytes:
+        """Return the next bytes of the body, all that have arrived; b"" at its end.
+
+        Raises:
+            BackendGarbled, BackendTimeout, BackendUnreachable: the body cannot be completed.
+        """
+        if not self._pieces:
+            if self._is_complete:
+                return b""
+            await self._wait(idle_s, lambda: bool(self._pieces) or self._is_complete, is_body=True)
+            if not self._pieces:
+                return b""
+        data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._buffered = 0
+        if self._is_read_paused and self._transport is not None and not self.is_closed:
+            self._is_read_paused = False
+            self._transport.resume_reading()
+        return data
+
+    def close(self) -> None:
+        """Drop the connection at once, also when bytes are still to be sent or read."""
+        if not self.is_closed:
+            self.is_closed = True
+            if self._transport is not None:
+                self._transport.abort()
+
+    def rest(self) -> None:
+        """Note that the connection lies idle from now on."""
+        self.is_idle = True
+        self.idle_since = self._loop.time()
+
+    # -- waiting
+
+    async def _wait(self, limit_s: float, is_there: Callable[[], bool], *, is_body: bool = False) -> None:
+        while not is_there():
+            if self._error is not None:
+                raise self._error
+            self._waiter = self._loop.create_future()
+            timer = self._loop.call_later(limit_s, self._expire, self._waiter)
+            try:
+                await self._waiter
+            except TimeoutError:
+                what = f"sent nothing more for {limit_s:g} s" if is_body else f"did not answer within {limit_s:g} s"
+                raise self._timeout(what) from None
+            finally:
+                timer.cancel()
+                self._waiter = None
+
+    @staticmethod
+    def _expire(waiter: asyncio.Future[None]) -> None:
+        if not waiter.done():
+            waiter.set_exception(TimeoutError())
+
+    def _timeout(self, what: str) -> BackendTimeout:
+        self.close()
+        return BackendTimeout(f"{self._backend} {what}", backend=self._backend, elapsed_s=self.elapsed_s)
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.perf_counter() - self._started
+
+    def _notify(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, error: BackendError | ConnectionDied) -> None:
+        if self._error is None and not self._is_complete:
+            self._error = error
+        self._may_reuse = False
+        self.close()
+        self._notify()
+
+    def _garbled(self, what: str) -> BackendGarbled:
+        return BackendGarbled(f"{self._backend} {what}", backend=self._backend, elapsed_s=self.elapsed_s)
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's have the methods without the class
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_idle or self._is_complete:
+            self._may_reuse = False
+            self.close()  # a byte nobody asked for: what follows could not be told from an answer
+            return
+        self._has_bytes = True
+        if not self._is_head_complete:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_LIMIT_BYTES + len(data):
+                self._fail(self._garbled("sent a response head without end"))
+                return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._fail(self._garbled("switched protocols unasked"))
+        except httptools.HttpParserError as error:
+            self._fail(self._garbled(f"sent malformed HTTP: {error}"))
+        if self._buffered > HIGH_WATER_BYTES and not self._is_read_paused and not self.is_closed:
+            assert self._transport is not None
+            self._is_read_paused = True
+            self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        self._resume_writer()
+        if self.is_idle or self._is_complete or self._error is not None:
+            self._notify()
+            return
+        if self._is_head_complete:
+            if exc is None and not self._is_framed:
+                self._is_complete = True  # the end of the stream is the end of the body (RFC 9112, 6.3, rule 8)
+                self._notify()
+            else:
+                self._fail(self._garbled("ended the connection before the end of the body"))
+        elif self._has_bytes:
+            self._fail(self._garbled("ended the connection within the response head"))
+        elif self.exchanges > 1:
+            self._fail(ConnectionDied())
+        else:
+            self._fail(
+                BackendUnreachable(
+                    f"{self._backend} closed the connection without an answer", backend=self._backend, elapsed_s=self.elapsed_s
+                )
+            )
+
+    def eof_received(self) -> bool:
+        return False  # we never answer on a half-closed connection
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        self._resume_writer()
+
+    def _resume_writer(self) -> None:
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    # -- httptools callbacks
+
+    def on_message_begin(self) -> None:
+        if self._is_complete:
+            self._may_reuse = False  # a second answer to one request
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_complete:
+            self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        if self._is_complete:
+            return
+        status = self._parser.get_status_code()
+        if 100 <= status < 200:
+            self.headers = []  # an interim response (RFC 9110, 15.2); only the final one is the client's
+            return
+        self.status = status
+        self._is_framed = status in (204, 304) or any(
+            name == b"content-length" or (name == b"transfer-encoding" and value.lower().endswith(b"chunked"))
+            for name, value in self.headers
+        )
+        self.headers = end_to_end(self.headers)
+        self._is_head_complete = True
+        if self._is_head_request:
+            # There is no body by definition, and some servers send one all the same: nothing can follow on this connection.
+            self._is_complete = True
+            self.close()
+        self._notify()
+
+    def on_body(self, body: bytes) -> None:
+        if not self._is_complete:
+            self._pieces.append(body)
+            self._buffered += len(body)
+            self._notify()
+
+    def on_message_complete(self) -> None:
+        if self._is_complete or not self._is_head_complete:
+            return
+        self._is_complete = True
+        self._may_reuse = self._parser.should_keep_alive()
+        self._notify()
+
+
+def announced_length(headers: Headers) -> int | None:
+    """Return the value of Content-Length, or None."""
+    for name, value in headers:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return None
+
+
+def render_head(request: BackendRequest, length: int | None) -> bytes:
+    """Write request line and fields; *length* of the body, None for chunked. Framing fields of the client are replaced."""
+    lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode("ascii"), request.target)]
+    for name, value in request.headers:
+        if name != b"content-length" and name not in HOP_BY_HOP:
+            lines.append(b"%b: %b\r\n" % (name, value))
+    if length is None:
+        lines.append(b"transfer-encoding: chunked\r\n")
+    elif length or request.method not in ("GET", "HEAD", "OPTIONS", "DELETE"):
+        lines.append(b"content-length: %d\r\n" % length)
+    if request.method == "HEAD":
+        lines.append(b"connection: close\r\n")
+    lines.append(b"\r\n")
+    return b"".join(lines)

@@ -1,0 +1,214 @@
+"""The connections to one origin: kept alive, counted, handed out one exchange at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+
+from proxy.backends.base import BackendRequest, Headers
+from proxy.backends.http1 import Connection, ConnectionDied, Timeouts
+from proxy.errors import BackendBusy, BackendTimeout, BackendUnreachable
+
+IDLE_LIMIT_S = 15.0
+"""Servers close idle connections after 20 s and more; ours go first, so that requests seldom meet a dead one."""
+
+
+class PooledResponse:
+    """A response whose connection goes back to its pool at the end of the body."""
+
+    __slots__ = ("_connection", "_deadline", "_pool", "_timeouts")
+
+    def __init__(self, pool: ConnectionPool, connection: Connection, timeouts: Timeouts, deadline: float | None) -> None:
+        self._pool = pool
+        self._connection: Connection | None = connection
+        self._timeouts = timeouts
+        self._deadline = deadline
+
+    @property
+    def status(self) -> int:
+        assert self._connection is not None
+        return self._connection.status
+
+    @property
+    def headers(self) -> Headers:
+        assert self._connection is not None
+        return self._connection.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        connection = self._connection
+        assert connection is not None
+        while True:
+            limit_s = self._timeouts.idle
+            if self._deadline is not None:
+                limit_s = min(limit_s, max(self._deadline - time.perf_counter(), 0.0))
+            data = await connection.read(idle_s=limit_s)
+            if not data:
+                await self.aclose()
+                return
+            yield data
+
+    async def aclose(self) -> None:
+        if (connection := self._connection) is not None:
+            self._connection = None
+            self._pool.release(connection)
+
+
+class ConnectionPool:
+    """At most *max_connections* connections to one origin.
+
+    Args:
+        name: of the backend, for messages.
+        tls: None for plain TCP.
+        queue_s: how long a request waits for a free connection before BackendBusy.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        max_connections: int = 64,
+        timeouts: Timeouts | None = None,
+        queue_s: float = 10.0,
+    ) -> None:
+        self.name = name
+        self._host, self._port, self._tls = host, port, tls
+        self._max = max_connections
+        self._timeouts = timeouts or Timeouts()
+        self._queue_s = queue_s
+        self._idle: deque[Connection] = deque()
+        self._in_use: set[Connection] = set()
+        self._places = max_connections
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self.retries = 0
+
+    @property
+    def open_connections(self) -> int:
+        """Connections that carry an exchange now."""
+        return self._max - self._places
+
+    async def send(self, request: BackendRequest, *, is_safe: bool, timeouts: Timeouts | None = None) -> PooledResponse:
+        """Send *request*; return when the response head is there.
+
+        Args:
+            is_safe: it may be sent twice. It then travels on a kept connection, and once more on a new one if that turns out
+                to be dead. What is not safe gets a new connection at once, where "it closed" always means "it failed".
+        Raises:
+            BackendBusy, BackendUnreachable, BackendTimeout, BackendGarbled
+        """
+        timeouts = timeouts or self._timeouts
+        if self._places > 0 and not self._waiters:
+            self._places -= 1
+        else:
+            await self._wait_for_place()
+        deadline = None if timeouts.total is None else time.perf_counter() + timeouts.total
+        connection: Connection | None = None
+        try:
+            # A HEAD may be answered with a body against the rules (Oxigraph's 404), so it never shares a connection.
+            if is_safe and request.method != "HEAD" and (connection := self._take_idle()) is not None:
+                try:
+                    await connection.send(request, timeouts=timeouts)
+                except ConnectionDied:
+                    connection = None
+                    if not isinstance(request.body, bytes):
+                        raise BackendUnreachable(f"{self.name} closed a kept connection", backend=self.name) from None
+                    self.retries += 1
+            if connection is None:
+                connection = await self._connect(timeouts)
+                await connection.send(request, timeouts=timeouts)
+        except ConnectionDied:
+            self._give_place()
+            raise BackendUnreachable(f"{self.name} closed the connection without an answer", backend=self.name) from None
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            self._give_place()
+            raise
+        self._in_use.add(connection)
+        return PooledResponse(self, connection, timeouts, deadline)
+
+    def release(self, connection: Connection) -> None:
+        """Take *connection* back; one that has not come to the end of its exchange is closed."""
+        self._in_use.discard(connection)
+        if connection.is_reusable:
+            connection.rest()
+            self._idle.append(connection)
+        else:
+            connection.close()
+        self._give_place()
+
+    async def aclose(self) -> None:
+        for connection in (*self._idle, *self._in_use):
+            connection.close()
+        self._idle.clear()
+
+    # -- inside
+
+    def _take_idle(self) -> Connection | None:
+        oldest_ok = asyncio.get_running_loop().time() - IDLE_LIMIT_S
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_closed:
+                continue
+            if connection.idle_since >= oldest_ok:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self, timeouts: Timeouts) -> Connection:
+        started = time.perf_counter()
+        while len(self._idle) > 0 and len(self._idle) + self.open_connections > self._max:
+            self._idle.popleft().close()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(timeouts.connect):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self.name),
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                    server_hostname=self._host if self._tls is not None else None,
+                )
+        except TimeoutError as exc:
+            raise BackendTimeout(
+                f"{self.name}: no connection within {timeouts.connect:g} s",
+                backend=self.name,
+                elapsed_s=time.perf_counter() - started,
+            ) from exc
+        except OSError as exc:  # ssl.SSLError is one
+            raise BackendUnreachable(
+                f"{self.name} cannot be reached: {exc}", backend=self.name, elapsed_s=time.perf_counter() - started
+            ) from exc
+        return connection
+
+    async def _wait_for_place(self) -> None:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            async with asyncio.timeout(self._queue_s):
+                await waiter
+        except BaseException as exc:
+            if waiter.done() and not waiter.cancelled():
+                self._give_place()  # it came in the same moment as the end of the wait
+            else:
+                self._waiters.remove(waiter)
+            if isinstance(exc, TimeoutError):
+                raise BackendBusy(
+                    f"{self.name}: all {self._max} connections were busy for {self._queue_s:g} s",
+                    backend=self.name,
+                    retry_after_s=self._queue_s,
+                ) from exc
+            raise
+
+    def _give_place(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        self._places += 1
