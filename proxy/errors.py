@@ -9,6 +9,8 @@
     │ ├ UnsupportedMediaType
     │ ├ BodyTooLarge
     │ ├ OperationForbidden   an update, SERVICE or LOAD that the configuration does not allow
+    │ ├ UnknownPath          nothing is served here
+    │ ├ MethodNotAllowed     the methods that are
     │ ├ QueryRejected        findings from the validator or from a plugin
     │ └ Abstained            the question engine has no candidate that is good enough
     ├ BackendError           backend name, elapsed_s
@@ -82,6 +84,18 @@ class BodyTooLarge(RequestError):
 
 class OperationForbidden(RequestError):
     """The configuration does not allow this operation; the message names the setting that would."""
+
+
+class UnknownPath(RequestError):
+    """Nothing is served at this path; the message names what is."""
+
+
+class MethodNotAllowed(RequestError):
+    """The path takes only the methods *allowed* (RFC 9110, 15.5.6)."""
+
+    def __init__(self, message: str, *, allowed: Sequence[str]) -> None:
+        super().__init__(message)
+        self.allowed = tuple(allowed)
 
 
 class QueryRejected(RequestError):
