@@ -1,0 +1,71 @@
+"""One form for texts that a person would call the same.
+
+Exact lookups compare ``normalise``; fuzzy ones compare ``fold``, which also drops accents. Both ends of a comparison go through
+the same function, so the form itself is never shown to anyone.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_KEPT_MARKS = frozenset("%.,-")
+_JOINING = re.compile(r"(?<=\w)['\u2019\u02bc](?=\w)")
+_LOOSE_MARK = re.compile(r"(?<!\d)[.,]|[.,](?!\d)|(?<=\S)-|-(?!\d)")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+class _Separators(dict[int, str]):
+    """Code point → itself, or a blank for punctuation, separators and controls; learns as it is asked."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        is_separator = unicodedata.category(char)[0] in "PZC" and char not in _KEPT_MARKS
+        self[code] = " " if is_separator else char
+        return self[code]
+
+
+_SEPARATORS = _Separators()
+
+
+def normalise(text: str) -> str:
+    """Fold compatibility forms, case, punctuation and blanks.
+
+    ``O'Brien`` and ``OBrien``, ``New-York`` and ``new york`` become equal; ``3.5``, ``-2`` and ``C++`` keep what makes them
+    different. A text of nothing but punctuation keeps it.
+    """
+    lowered = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    folded = _LOOSE_MARK.sub(" ", _JOINING.sub("", lowered).translate(_SEPARATORS))
+    return " ".join(folded.split()) or " ".join(lowered.split())
+
+
+def fold(text: str) -> str:
+    """``normalise`` without combining marks: ``São`` and ``Sao`` become equal."""
+    normalised = normalise(text)
+    if normalised.isascii():
+        return normalised
+    decomposed = unicodedata.normalize("NFKD", normalised)
+    return unicodedata.normalize("NFC", "".join(c for c in decomposed if unicodedata.category(c) != "Mn"))
+
+
+def local_name(iri: str) -> str:
+    """The part of *iri* after its last ``#``, ``/`` or (in a URN) ``:``, percent-escapes read; *iri* itself if there is none."""
+    for separator in ("#", "/", ":"):
+        before, _, after = iri.rstrip("#/").rpartition(separator)
+        if before and after:
+            return _unescape(after)
+    return iri
+
+
+def words(iri: str) -> str:
+    """``local_name`` as a person would write it: ``hasDeliveryDate`` → ``has Delivery Date``, ``order_id`` → ``order id``."""
+    spaced = _CAMEL.sub(" ", local_name(iri))
+    return " ".join(re.sub(r"[_\-+=;:,.]+", " ", spaced).split()) or iri
+
+
+def _unescape(text: str) -> str:
+    if not _ESCAPE.search(text):
+        return text
+    raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda m: bytes([int(m[1], 16)]), text.encode())
+    return raw.decode("utf-8", errors="replace")

@@ -1,0 +1,260 @@
+"""Which literals the graph holds, and which nodes they name: exact and fuzzy look-up, examples, ranges. (Does I/O: SQLite.)
+
+One table of distinct normalised texts with a trigram index over them, one of entries, one of (class, property) pairs. Why
+SQLite and not a dictionary: docs/index.md, "The value index".
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rapidfuzz import fuzz
+
+from proxy.index.normalise import fold, normalise
+
+LONGEST = 200
+"""Characters; longer values are counted but not kept."""
+
+_CANDIDATES = 96
+_TRIGRAMS = 24
+_NO_IRI = 0
+_SCHEMA = """
+CREATE TABLE text (id INTEGER PRIMARY KEY, normalised TEXT NOT NULL UNIQUE);
+CREATE TABLE iri (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
+CREATE TABLE entry (
+    text_id INTEGER NOT NULL, text TEXT NOT NULL, language TEXT, datatype TEXT NOT NULL,
+    property_id INTEGER NOT NULL, class_id INTEGER NOT NULL, count INTEGER NOT NULL, subject TEXT
+);
+CREATE TABLE pair (
+    class_id INTEGER NOT NULL, property_id INTEGER NOT NULL, number_of_distinct INTEGER, low REAL, high REAL,
+    earliest TEXT, latest TEXT, is_complete INTEGER NOT NULL, PRIMARY KEY (class_id, property_id)
+);
+CREATE VIRTUAL TABLE trigram USING fts5(folded, content='', detail='none', tokenize='trigram');
+CREATE VIRTUAL TABLE frequency USING fts5vocab(trigram, 'row');
+"""
+_INDICES = """
+CREATE INDEX entry_text ON entry (text_id);
+CREATE INDEX entry_pair ON entry (class_id, property_id, count);
+"""
+_ENTRY = """
+SELECT entry.text, language, datatype, property.value, class.value, count, subject FROM entry
+LEFT JOIN iri AS property ON property.id = property_id LEFT JOIN iri AS class ON class.id = class_id
+"""
+_PAIR = """
+SELECT number_of_distinct, low, high, earliest, latest, is_complete FROM pair WHERE class_id = ? AND property_id = ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueEntry:
+    """One literal as *count* subjects of *subject_class* have it at *property*.
+
+    text: the lexical form. language: lower case, or None. property: None where *text* is no literal but the local name of the
+    node's IRI, kept for nodes that nothing else names. subject_class: None for nodes without a class. subject: IRI of the one
+    node of that class that has the value; None where there are several, or it is a blank node.
+    """
+
+    text: str
+    language: str | None
+    datatype: str
+    property: str | None
+    subject_class: str | None
+    count: int
+    subject: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PairSummary:
+    """What is known of the literals at one (class, property).
+
+    distinct: None if it could not be counted. low, high: of the numbers. earliest, latest: of the dates and times, as written.
+    is_complete: every literal has an entry.
+    """
+
+    distinct: int | None
+    low: float | None = None
+    high: float | None = None
+    earliest: str | None = None
+    latest: str | None = None
+    is_complete: bool = False
+
+
+class ValueIndex:
+    """Read-only once built (``ValueIndexBuilder``). Safe to use from many threads, which take turns."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+
+    def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        with self._lock:
+            return self._connection.execute(query, parameters).fetchall()
+
+    def _entries(self, condition: str, parameters: Sequence[object]) -> list[ValueEntry]:
+        return [ValueEntry(*row) for row in self._rows(_ENTRY + condition, parameters)]  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return int(str(self._rows("SELECT COUNT(*) FROM entry")[0][0]))
+
+    def lookup(self, normalised: str) -> list[ValueEntry]:
+        """Entries whose normalised text is *normalised* (see ``normalise``), most frequent first."""
+        return self._entries(
+            "JOIN text ON text.id = text_id WHERE text.normalised = ? ORDER BY count DESC, entry.rowid", (normalised,)
+        )
+
+    def search(self, text: str, limit: int = 10) -> list[tuple[ValueEntry, float]]:
+        """Entries that resemble *text*, best first, each with its likeness (0 to 1; 1 is equal but for accents).
+
+        Finds typing errors, missing or swapped words, and the beginnings of words. What shares no three letters in a row with
+        *text* is not found.
+        """
+        wanted = fold(text)
+        if limit < 1 or not (trigrams := self._rarest_trigrams(wanted)):
+            return []
+        match = " OR ".join('"' + t.replace('"', '""') + '"' for t in trigrams)
+        candidates = self._rows(
+            "SELECT id, normalised FROM text JOIN (SELECT rowid AS found, rank AS score FROM trigram WHERE trigram MATCH ? "
+            f"ORDER BY rank LIMIT {max(_CANDIDATES, limit)}) ON id = found ORDER BY score, id",
+            (match,),
+        )
+        scored = sorted(((-likeness(wanted, fold(str(n))), i) for i, n in candidates), key=lambda pair: pair[0])[:limit]
+        found: list[tuple[ValueEntry, float]] = []
+        for score, text_id in scored:
+            found += ((e, -score) for e in self._entries("WHERE text_id = ? ORDER BY count DESC, entry.rowid", (text_id,)))
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def _rarest_trigrams(self, folded: str) -> list[str]:
+        """The trigrams of *folded* that the index knows, rarest first: common ones cost time and tell little."""
+        padded = f" {folded} "
+        trigrams = sorted({padded[i : i + 3] for i in range(min(len(padded), 2 * LONGEST) - 2)})
+        if not trigrams:
+            return []
+        marks = ", ".join("?" * len(trigrams))
+        known = self._rows(f"SELECT term FROM frequency WHERE term IN ({marks}) ORDER BY doc, term LIMIT {_TRIGRAMS}", trigrams)
+        return [str(row[0]) for row in known]
+
+    def examples(self, class_: str | None, property_: str, limit: int = 5) -> list[ValueEntry]:
+        """The most frequent literals of *property_* at instances of *class_* (None: at nodes without a class)."""
+        ids = self._pair_ids(class_, property_)
+        condition = "WHERE class_id = ? AND property_id = ? ORDER BY count DESC, entry.rowid LIMIT ?"
+        return [] if ids is None else self._entries(condition, (*ids, limit))
+
+    def _pair_ids(self, class_: str | None, property_: str) -> tuple[int, int] | None:
+        wanted = [iri for iri in (class_, property_) if iri is not None]
+        marks = ", ".join("?" * len(wanted))
+        ids = {iri: int(str(i)) for iri, i in self._rows(f"SELECT value, id FROM iri WHERE value IN ({marks})", wanted)}
+        if property_ not in ids or (class_ is not None and class_ not in ids):
+            return None
+        return (_NO_IRI if class_ is None else ids[class_]), ids[property_]
+
+    def summary(self, class_: str | None, property_: str) -> PairSummary | None:
+        """What is known of the literals of *property_* at *class_*; None: the pair has none, or was not read."""
+        ids = self._pair_ids(class_, property_)
+        rows = [] if ids is None else self._rows(_PAIR, ids)
+        return PairSummary(*rows[0][:5], bool(rows[0][5])) if rows else None  # type: ignore[arg-type]
+
+    def number_range(self, class_: str | None, property_: str) -> tuple[float, float] | None:
+        """Least and greatest number; None where there is none."""
+        found = self.summary(class_, property_)
+        return None if found is None or found.low is None or found.high is None else (found.low, found.high)
+
+    def date_range(self, class_: str | None, property_: str) -> tuple[str, str] | None:
+        """Earliest and latest date, time or year, as written; None where there is none."""
+        found = self.summary(class_, property_)
+        return None if found is None or found.earliest is None or found.latest is None else (found.earliest, found.latest)
+
+    def distinct(self, class_: str | None, property_: str) -> int | None:
+        """Distinct literals; None where they could not be counted or there are none."""
+        found = self.summary(class_, property_)
+        return None if found is None else found.distinct
+
+    def is_complete(self, class_: str | None, property_: str) -> bool:
+        """Whether every literal of *property_* at *class_* has an entry, so that a missing one is known to be missing."""
+        found = self.summary(class_, property_)
+        return found is not None and found.is_complete
+
+    def close(self) -> None:
+        """Let go of the file (or the memory). Nothing may be asked afterwards."""
+        with self._lock:
+            self._connection.close()
+
+
+class ValueIndexBuilder:
+    """Fills a new ``ValueIndex``; one thread at a time.
+
+    Args:
+        path: a file to be created; None keeps everything in memory.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._connection = sqlite3.connect(str(path) if path is not None else ":memory:", check_same_thread=False)
+        # A build that dies leaves nothing worth recovering, so neither journal nor fsync.
+        self._connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
+        self._iris: dict[str, int] = {}
+
+    def _iri_id(self, iri: str | None) -> int:
+        if iri is None:
+            return _NO_IRI
+        if (known := self._iris.get(iri)) is None:
+            known = self._iris[iri] = len(self._iris) + 1
+            self._connection.execute("INSERT INTO iri VALUES (?, ?)", (known, iri))
+        return known
+
+    def add(self, entries: Iterable[ValueEntry]) -> None:
+        """Take entries; those longer than LONGEST are passed over."""
+        rows = [(normalise(e.text), e) for e in entries if len(e.text) <= LONGEST]
+        self._connection.executemany("INSERT OR IGNORE INTO text (normalised) VALUES (?)", ((n,) for n, _ in rows))
+        self._connection.executemany(
+            "INSERT INTO entry VALUES ((SELECT id FROM text WHERE normalised = ?), ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (n, e.text, e.language, e.datatype, self._iri_id(e.property), self._iri_id(e.subject_class), e.count, e.subject)
+                for n, e in rows
+            ],
+        )
+
+    def describe(self, class_: str | None, property_: str, summary: PairSummary) -> None:
+        """Note what is known of a pair, once for each."""
+        self._connection.execute(
+            "INSERT INTO pair VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self._iri_id(class_), self._iri_id(property_), summary.distinct, summary.low, summary.high,
+                summary.earliest, summary.latest, summary.is_complete,
+            ),
+        )
+
+    def finish(self) -> ValueIndex:
+        """Build the look-up structures; the builder is spent."""
+        self._connection.executescript(_INDICES)
+        texts = self._connection.execute("SELECT id, normalised FROM text ORDER BY id")
+        self._connection.executemany(
+            "INSERT INTO trigram (rowid, folded) VALUES (?, ?)", ((i, f" {fold(n)} ") for i, n in texts)
+        )
+        self._connection.commit()
+        return ValueIndex(self._connection)
+
+    def close(self) -> None:
+        """Abandon the build."""
+        self._connection.close()
+
+
+def likeness(wanted: str, found: str) -> float:
+    """How alike two folded texts are, 0 to 1; 1 only if equal.
+
+    The best of: spelling (share of letters in common order), the same after sorting the words, and containment of all words
+    of one in the other, which is worth at most .95 and less the more is left over.
+    """
+    if wanted == found:
+        return 1.0
+    spelling = fuzz.ratio(wanted, found) / 100
+    sorted_words = 0.97 * fuzz.token_sort_ratio(wanted, found) / 100
+    few, many = sorted((set(wanted.split()), set(found.split())), key=len)
+    covered = min(len(wanted), len(found)) / max(len(wanted), len(found), 1)
+    contained = 0.55 + 0.4 * covered if few and few <= many else 0.0
+    begun = 0.45 + 0.4 * covered if len(wanted) >= 3 and f" {found}".find(f" {wanted}") >= 0 else 0.0
+    return min(0.99, max(spelling, sorted_words, contained, begun))
