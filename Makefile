@@ -1,0 +1,40 @@
+# make run    set everything up, serve the demo           make test   set everything up, run all tests
+# make lint   ruff and mypy                               make check  lint and test
+# make clean  remove the virtual environment and caches
+#
+# PYTHON=python3.12 chooses an interpreter, PORT=9000 a port. What is set up already is not set up again.
+
+PYTHON ?= python3
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
+
+.PHONY: run test lint check clean
+.DELETE_ON_ERROR:
+
+run: $(VENV)/.for-running
+	@exec $(VENV)/bin/sparlance demo $(if $(PORT),--port $(PORT))
+
+test: $(VENV)/.for-development
+	$(VENV)/bin/python -m pytest -q
+
+lint: $(VENV)/.for-development
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+check: lint test
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+
+$(VENV)/.made:
+	@sh .ci/make-venv "$(PYTHON)" $(VENV)
+	@touch $@
+
+$(VENV)/.for-running: $(VENV)/.made pyproject.toml
+	@echo "Installing what Sparlance needs (once; the models' runtime is large) ..."
+	$(PIP) install --editable '.[nl]'
+	@touch $@
+
+$(VENV)/.for-development: $(VENV)/.for-running
+	$(PIP) install --editable '.[nl,dev]'
+	@touch $@

@@ -1,0 +1,274 @@
+"""The command ``sparlance``: parses arguments and calls; ``proxy.commands`` does the work.
+
+Exit codes:
+  0  done; ``check``: nothing against the query
+  1  ``check``: the query would be rejected; ``ask``: no answer is good enough
+  2  wrong usage or configuration, or something failed: one sentence on stderr says what to do
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from proxy import __version__
+from proxy.config import CONFIG_VARIABLE, Config, load_config
+from proxy.errors import ProxyError
+
+DONE, REFUSED, FAILED = 0, 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        code: int = parsed.run(parsed)
+        return code
+    except ProxyError as error:
+        print(f"sparlance: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has enough (`| head`); a second complaint at interpreter exit would help nobody.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+
+
+# -- settings from flags
+
+
+def _config(parsed: argparse.Namespace) -> Config:
+    """Merge file, environment and flags. Without --config and SPARLANCE_CONFIG, ./config.toml is read if it is there."""
+    path = parsed.config or os.environ.get(CONFIG_VARIABLE) or None
+    if path is None and Path("config.toml").is_file():
+        path = "config.toml"
+    return load_config(path, environ=os.environ, overrides=_overrides(parsed))
+
+
+def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
+    flags = {
+        "backend": "backend.kind",
+        "url": "backend.url",
+        "repository": "backend.repository",
+        "timeout_s": "backend.timeout_s",
+        "host": "server.host",
+        "port": "server.port",
+    }
+    values = {key: getattr(parsed, flag) for flag, key in flags.items() if getattr(parsed, flag, None) is not None}
+    if getattr(parsed, "load", None):
+        values["backend.load"] = parsed.load
+    # What the command line serves replaces what the file serves.
+    if "backend.url" in values and "backend.load" not in values:
+        values["backend.load"] = []
+    elif "backend.load" in values and "backend.url" not in values:
+        values["backend.url"] = ""
+    if getattr(parsed, "no_index", False):
+        values["index.enabled"] = False
+    if getattr(parsed, "no_nl", False):
+        values["nl.enabled"] = False
+    if getattr(parsed, "allow_updates", False):
+        values["policy.allow_updates"] = True
+    return values
+
+
+# -- commands; imports are late so that --help and config check stay quick
+
+
+def _serve(parsed: argparse.Namespace) -> int:
+    from proxy.commands import serve
+
+    return serve(_config(parsed))
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    from proxy.commands import demo
+
+    return demo(_config(parsed))
+
+
+def _check(parsed: argparse.Namespace) -> int:
+    from proxy.commands import check
+
+    return check(_config(parsed), _read(parsed.file), as_json=parsed.format == "json")
+
+
+def _ask(parsed: argparse.Namespace) -> int:
+    from proxy.commands import ask
+
+    return ask(_config(parsed), parsed.question, language=parsed.language, style=parsed.format)
+
+
+def _index_show(parsed: argparse.Namespace) -> int:
+    from proxy.commands import show_index
+
+    return show_index(_config(parsed), as_json=parsed.format == "json")
+
+
+def _config_check(parsed: argparse.Namespace) -> int:
+    config = _config(parsed)
+    if config.plugins.enabled:
+        from proxy.plugin.chain import load_plugins
+
+        load_plugins(config.plugins.directory, enabled=config.plugins.enabled, options=config.plugins.options)
+    print(f"{config.path or 'defaults'}: every setting can be used")
+    return DONE
+
+
+def _config_show(parsed: argparse.Namespace) -> int:
+    from proxy.commands import config_as_toml
+
+    print(config_as_toml(_config(parsed)), end="")
+    return DONE
+
+
+def _plugin_list(parsed: argparse.Namespace) -> int:
+    from proxy.plugin.chain import available
+
+    plugins = _config(parsed).plugins
+    for name, summary in available(plugins.directory).items():
+        print(f"{'on ' if name in plugins.enabled else 'off'}  {name:<20} {summary}")
+    return DONE
+
+
+def _read(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ProxyError(f"cannot read {file}: {getattr(exc, 'strerror', None) or exc}") from exc
+
+
+# -- the parser
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sparlance",
+        description="A SPARQL proxy: forwards what is sound, explains what cannot be, answers plain questions.",
+        epilog=__doc__.partition("\n\n")[2].replace("``", ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"sparlance {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    serve = _command(
+        commands,
+        "serve",
+        _serve,
+        "Answer SPARQL and questions in front of a server, or of files.",
+        "sparlance serve --load graph.ttl.gz\n  sparlance serve --backend oxigraph --url http://127.0.0.1:7878 --port 8080",
+    )
+    _listens(serve)
+    _reads_from(serve)
+    serve.add_argument("--no-index", action="store_true", help="pure proxy: no checks, no questions")
+    serve.add_argument("--no-nl", action="store_true", help="no questions: saves the memory of the models")
+    serve.add_argument("--allow-updates", action="store_true", help="forward SPARQL updates instead of refusing them (403)")
+
+    demo = _command(
+        commands,
+        "demo",
+        _demo,
+        "Serve a graph to try Sparlance with, and print three things to paste.",
+        "sparlance demo --port 9000",
+    )
+    _listens(demo)
+    _configured(demo)
+
+    check = _command(
+        commands,
+        "check",
+        _check,
+        "Say what is wrong with a query on this graph; it is not run. Exit code 1 if it would be rejected.",
+        "sparlance check query.rq --load graph.ttl\n  echo 'SELECT * { ?s ?p ?o }' | sparlance check --url http://127.0.0.1:7878",
+    )
+    check.add_argument("file", nargs="?", default="-", metavar="FILE", help="the query; - (default): standard input")
+    _reads_from(check)
+    check.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+
+    ask = _command(
+        commands,
+        "ask",
+        _ask,
+        "Answer a question in plain language. Exit code 1 if no answer is good enough.",
+        'sparlance ask "Which harbour is the deepest?" --load graph.ttl --format query',
+    )
+    ask.add_argument("question", metavar="QUESTION", help="in quotes")
+    ask.add_argument("--language", metavar="TAG", help="BCP 47 tag of the question, such as en or pt-BR; default: not said")
+    _reads_from(ask)
+    ask.add_argument(
+        "--format", choices=("table", "json", "query"), default="table", help="table (default), SPARQL JSON, or the query alone"
+    )
+
+    index = commands.add_parser("index", help="What the index knows of a graph.").add_subparsers(
+        metavar="ACTION", required=True
+    )
+    show = _command(
+        index,
+        "show",
+        _index_show,
+        "Build the index and print classes, properties and counts.",
+        "sparlance index show --load graph.ttl",
+    )
+    _reads_from(show)
+    show.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+
+    config = commands.add_parser("config", help="Check or show the settings.").add_subparsers(metavar="ACTION", required=True)
+    for name, run, what in (
+        ("check", _config_check, "Tell whether every setting can be used, and load the plugins; starts nothing."),
+        ("show", _config_show, "Print the settings in effect as TOML, secrets left out."),
+    ):
+        _configured(_command(config, name, run, what, f"sparlance config {name} --config config.toml"))
+
+    plugin = commands.add_parser("plugin", help="What can be plugged in.").add_subparsers(metavar="ACTION", required=True)
+    listing = _command(
+        plugin, "list", _plugin_list, "List the plugins in the folder and which are on.", "sparlance plugin list"
+    )
+    _configured(listing)
+    return parser
+
+
+def _command(commands: Any, name: str, run: Any, what: str, example: str) -> argparse.ArgumentParser:
+    noun = "example" if "\n" not in example else "examples"
+    parser = commands.add_parser(
+        name,
+        help=what,
+        description=what,
+        epilog=f"{noun}:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    return parser  # type: ignore[no-any-return]
+
+
+def _configured(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", metavar="FILE", help=f"settings; default: ${CONFIG_VARIABLE}, or ./config.toml if it exists"
+    )
+
+
+def _listens(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", metavar="HOST", help="address to listen on; default 127.0.0.1: only this machine")
+    parser.add_argument("--port", metavar="PORT", type=int, help="default 8080; 0: a free one")
+
+
+def _reads_from(parser: argparse.ArgumentParser) -> None:
+    _configured(parser)
+    kinds = ("oxigraph", "qlever", "graphdb", "sparql")
+    parser.add_argument("--backend", choices=kinds, help="what kind of server --url is; default oxigraph")
+    parser.add_argument("--url", metavar="ROOT_URL", help="root URL of the server")
+    parser.add_argument("--repository", metavar="ID", help="GraphDB: the repository; QLever: the name behind /api/")
+    parser.add_argument(
+        "--load",
+        metavar="RDF_FILE",
+        action="append",
+        help="serve this file from an embedded store: .nt .ttl .nq .trig .rdf, also .gz; may be repeated",
+    )
+    parser.add_argument("--timeout-s", metavar="N", type=float, help="seconds the backend may be silent; default 60")

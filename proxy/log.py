@@ -1,0 +1,60 @@
+"""structlog set-up, and every event that is logged.
+
+One line for each event, to stderr: JSON for machines, colours for people. Names of events are fixed, so that they can be
+counted; what varies is in fields. Never logged: literals and IRIs of a query, questions, credentials.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from proxy.config import LogSettings
+
+EVENTS: Mapping[str, str] = {
+    "engine_built": "The question engine of a dataset can serve. dataset, elapsed_s",
+    "engine_failed": "The question engine could not be made; questions are declined. dataset, error",
+    "index_built": "The index of a dataset can serve. dataset, triples, cells, elapsed_s",
+    "index_failed": "The index could not be built; queries are forwarded unchecked, and it is tried again. dataset, error",
+    "plugin_failed": "A watching plugin failed, or one failed while shutting down; the request went on. plugin, hook, error",
+    "serving": "Requests are accepted. url, backend, version",
+}
+"""Event → what it says, and its fields. ``request_id`` is bound to whatever is logged during a request."""
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(settings: LogSettings) -> None:
+    """Send our events, and those of libraries that use ``logging``, to stderr in one format."""
+    as_json = settings.format == "json" or (settings.format == "auto" and not sys.stderr.isatty())
+    level = _LEVELS[settings.level]
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    last: list[Any]
+    if as_json:
+        last = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+    else:
+        last = [structlog.dev.ConsoleRenderer(timestamp_key="time", exception_formatter=structlog.dev.plain_traceback)]
+    structlog.configure(
+        processors=[*shared, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,  # loggers are made per event at most; a cached one would outlive a test's capture
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    # Libraries tell their daily business at info; ours is enough.
+    root.setLevel(max(level, logging.WARNING))

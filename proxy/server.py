@@ -1,0 +1,91 @@
+"""Run the application in uvicorn: one socket, bound before anything is loaded, so that a taken port is noticed at once."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import math
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvicorn
+
+from proxy.config import ServerSettings
+from proxy.errors import ConfigError
+
+Announce = Callable[[], Awaitable[None]]
+
+
+def bind(settings: ServerSettings) -> socket.socket:
+    """Listen on the configured address; port 0 takes a free one.
+
+    Raises:
+        ConfigError: the address is taken, not this machine's, or not allowed.
+    """
+    try:
+        family = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except socket.gaierror as exc:
+        raise ConfigError(
+            "server.host", f'found "{settings.host}", which names no address; accepted: 127.0.0.1, ::1 …'
+        ) from exc
+    except OSError as exc:
+        if exc.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                "server.port", f"{settings.port} is in use; stop what uses it, or choose another (--port)"
+            ) from exc
+        if exc.errno == errno.EACCES:
+            raise ConfigError("server.port", f"{settings.port} is not allowed for this user; choose one above 1023") from exc
+        raise ConfigError("server.host", f"cannot listen on {settings.host}: {exc.strerror}") from exc
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where a client on this machine reaches *listener*: ``http://127.0.0.1:8080``."""
+    host, port = listener.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = "localhost"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_loopback(listener: socket.socket) -> bool:
+    """Whether only this machine can reach it."""
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
+def run(app: Callable[..., Any], listener: socket.socket, settings: ServerSettings, *, announce: Announce) -> bool:
+    """Serve *app* until a signal says stop; then running requests get ``shutdown_timeout_s``. Closes *listener*.
+
+    Args:
+        announce: awaited once, when requests are accepted.
+    Returns:
+        False if the application could not start.
+    """
+    config = uvicorn.Config(
+        app,
+        http="httptools",
+        loop="auto",  # uvloop, where there is one
+        ws="none",
+        lifespan="on",
+        log_config=None,  # proxy.log decides
+        access_log=False,  # the event "exchange" says more
+        server_header=False,  # it is the backend's to send
+        date_header=False,
+        proxy_headers=False,  # nothing depends on the client's address
+        timeout_graceful_shutdown=math.ceil(settings.shutdown_timeout_s),
+    )
+    server = _Server(config, announce)
+    with listener:
+        server.run(sockets=[listener])
+    return server.started
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, announce: Announce) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            await self._announce()
