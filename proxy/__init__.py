@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from proxy.errors import OperationForbidden, QueryRejected, RequestError
     from proxy.pipeline.exchange import Exchange
     from proxy.plugin.hooks import Plugin
+    from proxy.query.model import ParsedQuery, ParsedUpdate
     from proxy.query.operation import OperationKind, Question, SparqlOperation
+    from proxy.query.parse import parse
     from proxy.validation.finding import Finding, Severity
 
 __version__ = "0.1.0"
@@ -23,6 +25,8 @@ __all__ = [
     "Finding",
     "OperationForbidden",
     "OperationKind",
+    "ParsedQuery",
+    "ParsedUpdate",
     "Plugin",
     "QueryRejected",
     "Question",
@@ -30,6 +34,7 @@ __all__ = [
     "Severity",
     "SparqlOperation",
     "__version__",
+    "parse",
 ]
 
 _HOMES = {
@@ -37,12 +42,15 @@ _HOMES = {
     "Finding": "proxy.validation.finding",
     "OperationForbidden": "proxy.errors",
     "OperationKind": "proxy.query.operation",
+    "ParsedQuery": "proxy.query.model",
+    "ParsedUpdate": "proxy.query.model",
     "Plugin": "proxy.plugin.hooks",
     "QueryRejected": "proxy.errors",
     "Question": "proxy.query.operation",
     "RequestError": "proxy.errors",
     "Severity": "proxy.validation.finding",
     "SparqlOperation": "proxy.query.operation",
+    "parse": "proxy.query.parse",
 }
 
 
