@@ -50,7 +50,7 @@ def fold(text: str) -> str:
 
 
 def local_name(iri: str) -> str:
-    """The part of *iri* after its last ``#``, ``/`` or (in a URN) ``:``, percent-escapes read; *iri* itself if there is none."""
+    """The part of *iri* after its last ``#``, ``/`` or (in a URN) ``:``, percent-escapes read; *iri* where there is none."""
     for separator in ("#", "/", ":"):
         before, _, after = iri.rstrip("#/").rpartition(separator)
         if before and after:

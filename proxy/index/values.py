@@ -1,7 +1,7 @@
 """Which literals the graph holds, and which nodes they name: exact and fuzzy look-up, examples, ranges. (Does I/O: SQLite.)
 
-One table of distinct normalised texts with a trigram index over them, one of entries, one of (class, property) pairs. Why
-SQLite and not a dictionary: docs/index.md, "The value index".
+One table of distinct normalised texts with the posting lists of their trigrams, one of entries, one of (class, property)
+pairs. Why SQLite and not a dictionary: docs/index.md, "The value index".
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rapidfuzz import fuzz
 
 from proxy.index.normalise import fold, normalise
+from proxy.index.trigrams import LISTS_MOST, POSTINGS_MOST, closest, postings, trigrams
 
 LONGEST = 200
 """Characters; longer values are counted but not kept."""
 
 _CANDIDATES = 96
-_TRIGRAMS = 24
+_SEGMENT = 200_000
 _NO_IRI = 0
 _SCHEMA = """
 CREATE TABLE text (id INTEGER PRIMARY KEY, normalised TEXT NOT NULL UNIQUE);
@@ -33,8 +37,8 @@ CREATE TABLE pair (
     class_id INTEGER NOT NULL, property_id INTEGER NOT NULL, number_of_distinct INTEGER, low REAL, high REAL,
     earliest TEXT, latest TEXT, is_complete INTEGER NOT NULL, PRIMARY KEY (class_id, property_id)
 );
-CREATE VIRTUAL TABLE trigram USING fts5(folded, content='', detail='none', tokenize='trigram');
-CREATE VIRTUAL TABLE frequency USING fts5vocab(trigram, 'row');
+CREATE TABLE posting (trigram TEXT, segment INTEGER, size INTEGER NOT NULL, ids BLOB NOT NULL, PRIMARY KEY (trigram, segment))
+    WITHOUT ROWID;
 """
 _INDICES = """
 CREATE INDEX entry_text ON entry (text_id);
@@ -86,19 +90,20 @@ class PairSummary:
 class ValueIndex:
     """Read-only once built (``ValueIndexBuilder``). Safe to use from many threads, which take turns."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, lengths: NDArray[np.int16]) -> None:
         self._connection = connection
+        self._lengths = lengths
         self._lock = threading.Lock()
 
-    def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
+    def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._connection.execute(query, parameters).fetchall()
 
     def _entries(self, condition: str, parameters: Sequence[object]) -> list[ValueEntry]:
-        return [ValueEntry(*row) for row in self._rows(_ENTRY + condition, parameters)]  # type: ignore[arg-type]
+        return [ValueEntry(*row) for row in self._rows(_ENTRY + condition, parameters)]
 
     def __len__(self) -> int:
-        return int(str(self._rows("SELECT COUNT(*) FROM entry")[0][0]))
+        return int(self._rows("SELECT COUNT(*) FROM entry")[0][0])
 
     def lookup(self, normalised: str) -> list[ValueEntry]:
         """Entries whose normalised text is *normalised* (see ``normalise``), most frequent first."""
@@ -112,16 +117,11 @@ class ValueIndex:
         Finds typing errors, missing or swapped words, and the beginnings of words. What shares no three letters in a row with
         *text* is not found.
         """
-        wanted = fold(text)
-        if limit < 1 or not (trigrams := self._rarest_trigrams(wanted)):
-            return []
-        match = " OR ".join('"' + t.replace('"', '""') + '"' for t in trigrams)
-        candidates = self._rows(
-            "SELECT id, normalised FROM text JOIN (SELECT rowid AS found, rank AS score FROM trigram WHERE trigram MATCH ? "
-            f"ORDER BY rank LIMIT {max(_CANDIDATES, limit)}) ON id = found ORDER BY score, id",
-            (match,),
-        )
-        scored = sorted(((-likeness(wanted, fold(str(n))), i) for i, n in candidates), key=lambda pair: pair[0])[:limit]
+        wanted = fold(text)[: 2 * LONGEST]
+        ids = closest(self._postings(wanted), self._lengths, len(wanted), limit=max(_CANDIDATES, limit)) if limit > 0 else ()
+        marks = ", ".join("?" * len(ids))
+        candidates = self._rows(f"SELECT id, normalised FROM text WHERE id IN ({marks})", [int(i) for i in ids])
+        scored = sorted((-likeness(wanted, fold(n)), i) for i, n in candidates)[:limit]
         found: list[tuple[ValueEntry, float]] = []
         for score, text_id in scored:
             found += ((e, -score) for e in self._entries("WHERE text_id = ? ORDER BY count DESC, entry.rowid", (text_id,)))
@@ -129,15 +129,21 @@ class ValueIndex:
                 break
         return found[:limit]
 
-    def _rarest_trigrams(self, folded: str) -> list[str]:
-        """The trigrams of *folded* that the index knows, rarest first: common ones cost time and tell little."""
-        padded = f" {folded} "
-        trigrams = sorted({padded[i : i + 3] for i in range(min(len(padded), 2 * LONGEST) - 2)})
-        if not trigrams:
-            return []
-        marks = ", ".join("?" * len(trigrams))
-        known = self._rows(f"SELECT term FROM frequency WHERE term IN ({marks}) ORDER BY doc, term LIMIT {_TRIGRAMS}", trigrams)
-        return [str(row[0]) for row in known]
+    def _postings(self, folded: str) -> list[NDArray[np.int32]]:
+        """Posting lists of the trigrams of *folded* that occur at all, rarest first: common ones cost time and tell little."""
+        wanted = sorted(trigrams(folded))
+        marks = ", ".join("?" * len(wanted))
+        query = f"SELECT trigram, SUM(size) AS n FROM posting WHERE trigram IN ({marks}) GROUP BY 1 ORDER BY n, 1"
+        sizes = self._rows(query, wanted)
+        lists: list[NDArray[np.int32]] = []
+        read = 0
+        for trigram, size in sizes[:LISTS_MOST]:
+            read += size
+            if lists and read > POSTINGS_MOST:
+                break
+            segments = self._rows("SELECT ids FROM posting WHERE trigram = ? ORDER BY segment", (trigram,))
+            lists.append(np.concatenate([np.frombuffer(ids, dtype=np.int32) for (ids,) in segments]))
+        return lists
 
     def examples(self, class_: str | None, property_: str, limit: int = 5) -> list[ValueEntry]:
         """The most frequent literals of *property_* at instances of *class_* (None: at nodes without a class)."""
@@ -148,7 +154,7 @@ class ValueIndex:
     def _pair_ids(self, class_: str | None, property_: str) -> tuple[int, int] | None:
         wanted = [iri for iri in (class_, property_) if iri is not None]
         marks = ", ".join("?" * len(wanted))
-        ids = {iri: int(str(i)) for iri, i in self._rows(f"SELECT value, id FROM iri WHERE value IN ({marks})", wanted)}
+        ids = {iri: int(i) for iri, i in self._rows(f"SELECT value, id FROM iri WHERE value IN ({marks})", wanted)}
         if property_ not in ids or (class_ is not None and class_ not in ids):
             return None
         return (_NO_IRI if class_ is None else ids[class_]), ids[property_]
@@ -157,7 +163,10 @@ class ValueIndex:
         """What is known of the literals of *property_* at *class_*; None: the pair has none, or was not read."""
         ids = self._pair_ids(class_, property_)
         rows = [] if ids is None else self._rows(_PAIR, ids)
-        return PairSummary(*rows[0][:5], bool(rows[0][5])) if rows else None  # type: ignore[arg-type]
+        if not rows:
+            return None
+        distinct, low, high, earliest, latest, is_complete = rows[0]
+        return PairSummary(distinct, low, high, earliest, latest, bool(is_complete))
 
     def number_range(self, class_: str | None, property_: str) -> tuple[float, float] | None:
         """Least and greatest number; None where there is none."""
@@ -231,12 +240,20 @@ class ValueIndexBuilder:
     def finish(self) -> ValueIndex:
         """Build the look-up structures; the builder is spent."""
         self._connection.executescript(_INDICES)
-        texts = self._connection.execute("SELECT id, normalised FROM text ORDER BY id")
-        self._connection.executemany(
-            "INSERT INTO trigram (rowid, folded) VALUES (?, ?)", ((i, f" {fold(n)} ") for i, n in texts)
-        )
+        last = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM text").fetchone()[0]
+        lengths = np.zeros(last + 1, dtype=np.int16)
+        for first in range(0, last + 1, _SEGMENT):  # one segment in memory at a time
+            query = "SELECT id, normalised FROM text WHERE id >= ? AND id < ?"
+            texts = self._connection.execute(query, (first, first + _SEGMENT))
+            folded = [(i, fold(n)) for i, n in texts]
+            for i, f in folded:
+                lengths[i] = len(f)
+            self._connection.executemany(
+                "INSERT INTO posting VALUES (?, ?, ?, ?)",
+                ((t, first, len(ids), ids.tobytes()) for t, ids in postings(folded).items()),
+            )
         self._connection.commit()
-        return ValueIndex(self._connection)
+        return ValueIndex(self._connection, lengths)
 
     def close(self) -> None:
         """Abandon the build."""

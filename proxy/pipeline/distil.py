@@ -96,17 +96,19 @@ async def distil(
     *,
     progress: Progress = lambda phase, done, total: None,
     values_path: Path | None = None,
+    kind_cap: int = KIND_CAP,
     epoch: int = 0,
 ) -> Distilled:
     """Enumerate the graph behind *backend* as its default graph shows it.
 
     Args:
         values_path: file for the value index, to be created; None: in memory, about 250 bytes for each distinct value.
+        kind_cap: with more kinds than this, single classes stand in for them.
         epoch: handed on to the index.
     Raises:
         BackendUnreachable: the backend is gone, and did not come back while we waited a little.
     """
-    run = _Run(backend, settings, progress)
+    run = _Run(backend, settings, progress, kind_cap)
     values = ValueIndexBuilder(values_path)
     try:
         return await run.distil(values, epoch)
@@ -118,10 +120,11 @@ async def distil(
 class _Run:
     """One build: what has been found so far, and the phases in their order."""
 
-    def __init__(self, backend: Backend, settings: IndexSettings, progress: Progress) -> None:
+    def __init__(self, backend: Backend, settings: IndexSettings, progress: Progress, kind_cap: int) -> None:
         self._backend = backend
         self._settings = settings
         self._progress = progress
+        self._kind_cap = kind_cap
         self._queries = 0
         self._builder = IndexBuilder(class_predicate=settings.class_predicate)
         self._instances: dict[str, int] = {}
@@ -251,7 +254,7 @@ class _Run:
             kinds.update(counted)
 
         await self._each("kinds", self._instances, read)
-        if len(kinds) > KIND_CAP:
+        if len(kinds) > self._kind_cap:
             self._builder.are_kinds_exact = False
             kinds = {Kind(frozenset([c])): n for c, n in self._instances.items()}
         for kind, n in kinds.items():
