@@ -33,7 +33,7 @@ def stops(url: str) -> tuple[Stop, Stop, Stop]:
             _curl(url, "nl", QUESTION, accept="text/csv", options="-si"),
         ),
         Stop(
-            "A query that this graph cannot answer: berths are what harbours have, no lighthouse has one. Refused, with reasons:",
+            "A query that this graph cannot answer: only harbours have berths. Refused, with the reasons:",
             _curl(url, "query", PREFIXES + BERTHS_OF_LIGHTHOUSES),
         ),
     )
