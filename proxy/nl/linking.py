@@ -1,0 +1,268 @@
+"""From words to terms: which values, classes and attributes a stretch of the question may stand for.
+
+Overlaps are kept and every stretch keeps several candidates; choosing is left to the ranking, which sees whole queries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from proxy.index.normalise import normalise
+from proxy.index.values import ValueEntry
+from proxy.nl.onnx import Encoder
+from proxy.nl.schema import Attribute, ClassTerm, Schema
+from proxy.nl.shape import NUMBER_WORDS, Item, Slot
+from proxy.nl.words import STOPWORDS, Token, stem, stems, tokenize
+
+
+class Values(Protocol):
+    """What linking asks of the value index."""
+
+    def lookup(self, normalised: str) -> list[ValueEntry]: ...
+
+    def search(self, text: str, limit: int = 10) -> list[tuple[ValueEntry, float]]: ...
+
+    def examples(self, class_: str | None, property_: str, limit: int = 5) -> list[ValueEntry]: ...
+
+    def distinct(self, class_: str | None, property_: str) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ValueMention:
+    """A stretch that is, or may be, a literal of the graph. start, end: offsets. is_exact: an entry reads the same."""
+
+    text: str
+    start: int
+    end: int
+    entries: tuple[tuple[ValueEntry, float], ...]
+    is_quoted: bool = False
+
+    @property
+    def is_exact(self) -> bool:
+        return any(s >= 0.999 for _, s in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A slot read as *term*, with a score from 0 to 1."""
+
+    term: Attribute | ClassTerm
+    score: float
+
+
+_QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’|(?<!\w)'([^']+(?:'\w[^']*)?)'(?!\w)|«([^»]+)»|„([^“”]+)[“”]")
+_DATE = re.compile(r"\b\d{4}-\d{1,2}-\d{1,2}(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b")
+_LONGEST_GRAM = 7
+
+
+class Linker:
+    """Links the questions about one graph."""
+
+    def __init__(self, schema: Schema, values: Values, encoder: Encoder) -> None:
+        self.schema = schema
+        self._values = values
+        self._encoder = encoder
+        self.attributes = schema.attributes
+        self.classes = sorted(schema.classes.values(), key=lambda c: c.iri)
+        self._class_words = {c.iri: c.words[0] for c in self.classes}
+        self._class_stems = {c.iri: [frozenset(stems(w)) for w in c.words] for c in self.classes}
+        self._attribute_stems = [[frozenset(stems(w)) for w in a.words] for a in self.attributes]
+        self._joined = [{"".join(stems(w)) for w in a.words} for a in self.attributes]
+        self._bare = encoder.encode([a.words[0] for a in self.attributes])
+        self._full = encoder.encode([f"{self._class_words[a.subject_class]} {a.words[0]}" for a in self.attributes])
+        self._class_vectors = encoder.encode([c.words[0] for c in self.classes])
+        self._schema_stems = {s for sets in (*self._class_stems.values(), *self._attribute_stems) for one in sets for s in one}
+        for e in schema.edges:
+            self._schema_stems.update(stems(e.words))
+
+    # -- values
+
+    def read(self, text: str) -> tuple[list[Item], list[ValueMention]]:
+        """Tokens of the question, those that make a value joined into one item, and the values."""
+        tokens = tokenize(text)
+        mentions: list[ValueMention] = []
+        taken: list[tuple[int, int]] = []
+        for m in _QUOTED.finditer(text):
+            inner = next(g for g in m.groups() if g is not None).strip()
+            if inner and len(inner) < 120:
+                mentions.append(ValueMention(inner, m.start(), m.end(), self._entries(inner, is_fuzzy=True), True))
+                taken.append((m.start(), m.end()))
+        for m in _DATE.finditer(text):
+            if not any(s < m.end() and m.start() < e for s, e in taken):
+                mentions.append(ValueMention(m.group(), m.start(), m.end(), self._entries(m.group(), is_fuzzy=False)))
+                taken.append((m.start(), m.end()))
+        for size in range(min(_LONGEST_GRAM, len(tokens)), 0, -1):
+            for i in range(len(tokens) - size + 1):
+                gram = tokens[i : i + size]
+                start, end = gram[0].start, gram[-1].end
+                if any(s < end and start < e for s, e in taken) or not self._may_be_value(gram, i):
+                    continue
+                if entries := self._entries(text[start:end], is_fuzzy=False):
+                    mentions.append(ValueMention(text[start:end], start, end, entries))
+                    taken.append((start, end))
+        for start, end in self._names(tokens, taken):
+            entries = self._entries(text[start:end], is_fuzzy=True)
+            if entries and entries[0][1] >= 0.72:
+                mentions.append(ValueMention(text[start:end], start, end, entries))
+                taken.append((start, end))
+        for i, token in enumerate(tokens):
+            if any(s < token.end and token.start < e for s, e in taken) or not self._may_be_value([token], i):
+                continue
+            folded = stem(token.lower)
+            if folded != token.lower and folded not in self._schema_stems and (entries := self._entries(folded, is_fuzzy=False)):
+                mentions.append(ValueMention(token.text, token.start, token.end, entries))
+                taken.append((token.start, token.end))
+        mentions.sort(key=lambda v: v.start)
+        return self._items(tokens, mentions, text), mentions
+
+    def _may_be_value(self, gram: Sequence[Token], position: int) -> bool:
+        """Whether to look a stretch up: not for function words, nor for words of the vocabulary unless written as a name."""
+        words = [t.lower for t in gram]
+        if not any(w[0].isalnum() for w in words) or words[0] in _NEVER_FIRST or not words[-1][0].isalnum():
+            return False
+        if len(gram) == 1:
+            word = gram[0]
+            if word.text.replace(",", "").replace(".", "").isdigit() or word.lower in NUMBER_WORDS or word.lower in STOPWORDS:
+                return False
+            if len(word.text) == 1 and not (word.text.isupper() and word.text != "I" and position):
+                return False
+            is_name = position > 0 and word.text[:1].isupper()
+            return is_name or stem(word.lower) not in self._schema_stems and word.lower not in _OPERATOR_WORDS
+        if all(w in STOPWORDS or w in _OPERATOR_WORDS for w in words):
+            return False
+        has_capital = any(t.text[:1].isupper() for t in (gram if position else gram[1:]))
+        return has_capital or not all(stem(w) in self._schema_stems or w in STOPWORDS or w.isdigit() for w in words)
+
+    def _entries(self, text: str, *, is_fuzzy: bool) -> tuple[tuple[ValueEntry, float], ...]:
+        found = [(e, 1.0 if e.text == text else 0.9995) for e in self._values.lookup(normalise(text)) if e.property is not None]
+        if not found and is_fuzzy:
+            found = [(e, s) for e, s in self._values.search(text, 12) if e.property is not None and s >= 0.6]
+        best: dict[tuple[str | None, str | None, str], tuple[ValueEntry, float]] = {}
+        for entry, score in found:
+            key = (entry.subject_class, entry.property, entry.text)
+            if key not in best or score > best[key][1]:
+                best[key] = (entry, score)
+        return tuple(sorted(best.values(), key=lambda x: (-x[1], -x[0].count))[:24])
+
+    def _names(self, tokens: Sequence[Token], taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Runs of capitalised words (not the first of the sentence) that no exact value covers."""
+        runs: list[tuple[int, int]] = []
+        i = 1
+        while i < len(tokens):
+            j = i
+            while j < len(tokens) and (tokens[j].text[:1].isupper() or (j > i and tokens[j].text[:1].isdigit())):
+                if any(s < tokens[j].end and tokens[j].start < e for s, e in taken):
+                    break
+                j += 1
+            if j > i and tokens[i - 1].text not in (".", "?", "!") and len(tokens[i].text) > 2:
+                words = [stem(t.lower) for t in tokens[i:j]]
+                if not all(w in self._schema_stems or w in STOPWORDS or w in _OPERATOR_WORDS for w in words):
+                    runs.append((tokens[i].start, tokens[j - 1].end))
+            i = max(j, i + 1)
+        return runs
+
+    @staticmethod
+    def _items(tokens: Sequence[Token], mentions: Sequence[ValueMention], text: str) -> list[Item]:
+        items: list[Item] = []
+        done: set[int] = set()
+        for token in tokens:
+            inside = next((k for k, m in enumerate(mentions) if m.start <= token.start < m.end), None)
+            if inside is not None:
+                if inside not in done:
+                    done.add(inside)
+                    m = mentions[inside]
+                    items.append(Item(m.text, "value", m.start, m.end, inside))
+                continue
+            number = as_number(token.text)
+            kind = "number" if number is not None else "word" if token.text[0].isalnum() or token.text == "'s" else "mark"
+            items.append(Item(token.text, kind, token.start, token.end, -1, number))
+        return items
+
+    # -- classes and attributes
+
+    def class_links(self, words: str, limit: int = 5) -> list[Link]:
+        """Classes that *words* may mean."""
+        wanted = frozenset(s for s in stems(words) if s not in STOPWORDS)
+        if not wanted:
+            return []
+        vector = self._encoder.encode([words])[0]
+        similar = self._class_vectors @ vector if len(self.classes) else np.zeros(0)
+        links = []
+        for c, cosine in zip(self.classes, similar.tolist(), strict=True):
+            lexical = max(_overlap(wanted, s) for s in self._class_stems[c.iri])
+            links.append(Link(c, _mix(lexical, cosine)))
+        links.sort(key=lambda x: -x.score)
+        return links[:limit]
+
+    def attribute_links(self, slot: Slot, limit: int = 8) -> list[Link]:
+        """Attributes that the words of *slot* may mean, with and without its context."""
+        wanted = frozenset(stems(slot.words))
+        if not wanted or not self.attributes:
+            return []
+        context = frozenset(s for s in stems(slot.context) if s not in STOPWORDS)
+        joined = "".join(stems(slot.words))
+        texts = [slot.words, f"{slot.context} {slot.words}".strip()]
+        bare, full = self._encoder.encode(texts)
+        cosines = np.maximum(self._bare @ bare, self._full @ full)
+        if not context:
+            cosines = np.maximum(cosines, 0.97 * (self._full @ bare))
+        links = []
+        for i, a in enumerate(self.attributes):
+            owner = max(self._class_stems[a.subject_class], key=lambda s: _overlap(context or wanted, s))
+            lexical = 0.0
+            for own in self._attribute_stems[i]:
+                lexical = max(lexical, _overlap(wanted, own), 0.97 * _overlap(wanted, own | owner))
+                if context:
+                    lexical = max(lexical, 0.97 * _overlap(wanted | context, own | owner), 0.95 * _overlap(wanted | context, own))
+                if own and own <= wanted and (wanted - own) <= owner:
+                    lexical = max(lexical, 1.0)
+            if joined in self._joined[i]:
+                lexical = 1.0
+            score = _mix(lexical, float(cosines[i]))
+            if context and _overlap(context, owner) > 0.6:
+                score += 0.12
+            links.append(Link(a, min(score, 1.12)))
+        links.sort(key=lambda x: (-x.score, len(x.term.path) if isinstance(x.term, Attribute) else 0))
+        return links[:limit]
+
+    def numeric(self, links: Sequence[Link]) -> list[Link]:
+        """Those whose values have an order worth asking for: numbers and times first, texts far behind."""
+        return sorted(
+            (x if isinstance(x.term, Attribute) and (x.term.is_number or x.term.is_temporal) else replace(x, score=x.score - 0.3) for x in links),
+            key=lambda x: -x.score,
+        )
+
+
+_NEVER_FIRST = frozenset("the a an of and or in on at is are was were to by with what which who how list show find give".split()) - {"the"}
+_OPERATOR_WORDS = frozenset(
+    """average mean maximum minimum total sum number highest lowest largest smallest oldest youngest longest shortest most least fewest more less
+    greater larger higher lower older younger than before after above below sorted ordered order ascending descending alphabetical names name
+    top common popular first last use used using belong belongs located called named compute calculate id ids code codes date dates year type
+    least best every least year years""".split()
+)
+
+
+def as_number(text: str) -> float | None:
+    """Read ``1,200.5``, ``12%`` or ``007``; None for anything else."""
+    plain = text.rstrip("%").replace(",", "")
+    return float(plain) if re.fullmatch(r"\d+(\.\d+)?", plain) else None
+
+
+def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
+    """F1 of two sets of words; words that begin alike count half."""
+    if not a or not b:
+        return 0.0
+    common = float(len(a & b))
+    for x in a - b:
+        if any(len(x) > 3 and len(y) > 3 and (x.startswith(y[:5]) and y.startswith(x[:5])) for y in b - a):
+            common += 0.6
+    return min(1.0, 2 * common / (len(a) + len(b)))
+
+
+def _mix(lexical: float, cosine: float) -> float:
+    return max(0.55 * lexical + 0.45 * max(0.0, cosine), 0.95 * lexical if lexical >= 0.97 else 0.0, 0.8 * cosine)

@@ -1,0 +1,244 @@
+"""The graph as a question sees it: classes, attributes, and the edges between classes, each with words.
+
+A projection of the support index S, computed once per index. *Attribute*: a property path from a class to a literal, one property
+as a rule, two where a node in between only carries a value (a quantity with its unit, a range with its ends).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from proxy.index.support import SupportIndex
+from proxy.nl.words import Splitter, is_opaque, local_name
+from proxy.query.term import OWL, RDF, RDFS, RDFS_LABEL, XSD
+
+NUMERIC = frozenset(
+    XSD + n
+    for n in (
+        "integer decimal float double int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger"
+        " unsignedInt unsignedLong unsignedShort unsignedByte"
+    ).split()
+)
+TEMPORAL = frozenset(XSD + n for n in "date dateTime dateTimeStamp gYear gYearMonth time".split())
+NAME_WORDS = ("name", "title", "full name", "label")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTerm:
+    """A populated class. *words*: how people call it, best first, lower case."""
+
+    iri: str
+    words: tuple[str, ...]
+    instances: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A path from *subject_class* to literals of *datatype* (the most frequent one). *count*: triples."""
+
+    subject_class: str
+    path: tuple[str, ...]
+    datatype: str
+    words: tuple[str, ...]
+    count: int
+    is_text_number: bool = False
+
+    @property
+    def is_number(self) -> bool:
+        return self.datatype in NUMERIC or self.is_text_number
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.datatype in TEMPORAL
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """*property* leads from instances of *subject_class* to instances of *object_class*."""
+
+    subject_class: str
+    property: str
+    object_class: str
+    words: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An edge as it is walked; *is_inverse*: from object to subject."""
+
+    edge: Edge
+    is_inverse: bool
+
+    @property
+    def source(self) -> str:
+        return self.edge.object_class if self.is_inverse else self.edge.subject_class
+
+    @property
+    def target(self) -> str:
+        return self.edge.subject_class if self.is_inverse else self.edge.object_class
+
+
+class NumberRanges(Protocol):
+    """What is asked of the value index: the least and greatest number of a property, also of numbers written as strings."""
+
+    def number_range(self, class_: str | None, property_: str) -> tuple[float, float] | None: ...
+
+
+class Schema:
+    """Classes, attributes and edges of one index.
+
+    Args:
+        splitter: cuts IRIs' local names into words.
+        values: tells which string-typed properties hold numbers; None: none do.
+    """
+
+    def __init__(self, index: SupportIndex, splitter: Splitter, values: NumberRanges | None = None) -> None:
+        self.index = index
+        self.splitter = splitter
+        self._labels = index.vocabulary.labels
+        skip = (RDF, RDFS, OWL)
+        instances = index.class_instances
+        self.classes: dict[str, ClassTerm] = {
+            c: ClassTerm(c, self.term_words(c), n) for c, n in instances.items() if n > 0 and not c.startswith(skip)
+        }
+        literal: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        edges: dict[tuple[str, str, str], int] = {}
+        into: dict[str, int] = defaultdict(int)
+        datatypes = {k.datatype for k in index.kinds if k.datatype is not None}
+        for (sc, p, oc), n in index.matrix.items():
+            if sc is None or sc not in self.classes or p == index.class_predicate:
+                continue
+            if oc in datatypes:
+                literal[sc, p][oc or ""] = n
+            elif oc is not None and oc in self.classes:
+                edges[sc, p, oc] = n
+                into[oc] += n
+        self.edges = [Edge(s, p, o, self.property_words(p)[0], n) for (s, p, o), n in sorted(edges.items())]
+        self.attributes: list[Attribute] = []
+        for (c, p), types in sorted(literal.items()):
+            datatype = max(sorted(types), key=lambda t: types[t])
+            is_text_number = datatype not in NUMERIC | TEMPORAL and values is not None and self._all_numbers(values, c, p)
+            self.attributes.append(Attribute(c, (p,), datatype, self.property_words(p), sum(types.values()), is_text_number))
+        self._compose(into)
+
+    @staticmethod
+    def _all_numbers(values: NumberRanges, class_: str, property_: str) -> bool:
+        return values.number_range(class_, property_) is not None
+
+    def _compose(self, into: Mapping[str, int]) -> None:
+        """Add paths through nodes that only carry a value: each is owned by one subject and leads to literals alone."""
+        leads_on = {e.subject_class for e in self.edges}
+        direct = {c: [a for a in self.attributes if a.subject_class == c] for c in self.classes}
+        self.value_classes = {
+            c
+            for c, term in self.classes.items()
+            if into.get(c, 0) == term.instances and c not in leads_on and 0 < len(direct[c]) <= 4
+            and not any(a.path[0] == RDFS_LABEL or a.words[0] in NAME_WORDS or a.words[0].split()[-1] == "id" for a in direct[c])
+            and len({(e.subject_class, e.property) for e in self.edges if e.object_class == c}) > 0
+        }  # fmt: skip
+        for edge in self.edges:
+            if edge.object_class in self.value_classes:
+                for a in direct[edge.object_class]:
+                    tail = a.words[0]
+                    words = edge.words if tail in ("value", "amount") else f"{tail} {edge.words}"
+                    self.attributes.append(
+                        Attribute(edge.subject_class, (edge.property, *a.path), a.datatype, (words, f"{edge.words} {tail}"), edge.count, a.is_text_number)
+                    )
+
+    # -- words
+
+    def term_words(self, iri: str) -> tuple[str, ...]:
+        """Labels (English first), then the local name cut into words; never empty."""
+        found = [t.lower() for t, lang in sorted(self._labels.get(iri, ()), key=lambda x: not (x[1] or "en").startswith("en"))]
+        name = local_name(iri)
+        if not (found and is_opaque(name)):
+            found.append(self.splitter.words(name) or name.lower())
+        return tuple(dict.fromkeys(found))
+
+    def property_words(self, iri: str) -> tuple[str, ...]:
+        """As ``term_words``, without the affixes that only say "this is a property"."""
+        found = []
+        for words in self.term_words(iri):
+            parts = words.split()
+            if len(parts) > 1 and parts[0] in ("has", "reference", "is", "ref"):
+                parts = parts[1:]
+            found.append(" ".join(parts))
+        return tuple(dict.fromkeys(found))
+
+    # -- lookups
+
+    @cached_property
+    def attributes_of(self) -> Mapping[str, Sequence[Attribute]]:
+        table: dict[str, list[Attribute]] = defaultdict(list)
+        for a in self.attributes:
+            table[a.subject_class].append(a)
+        return table
+
+    @cached_property
+    def _steps(self) -> Mapping[str, Sequence[Step]]:
+        table: dict[str, list[Step]] = defaultdict(list)
+        for e in self.edges:
+            table[e.subject_class].append(Step(e, False))
+            table[e.object_class].append(Step(e, True))
+        return table
+
+    def name_of(self, class_: str) -> Attribute | None:
+        """The attribute that names an instance of *class_*: a label, or one that is called name, title or as the class itself."""
+        best: tuple[float, Attribute] | None = None
+        own = {w for t in self.classes[class_].words for w in (t, f"{t} name", f"{t} title", f"{t} full name")}
+        for a in self.attributes_of.get(class_, ()):
+            if a.is_number and a.path != (RDFS_LABEL,):
+                continue
+            score = 0.0
+            if a.path == (RDFS_LABEL,):
+                score = 3.0
+            elif any(w in NAME_WORDS for w in a.words):
+                score = 2.5
+            elif any(w in own for w in a.words):
+                score = 2.0
+            elif any(w.split()[-1] in ("name", "title") for w in a.words):
+                score = 1.0
+            elif any(w.split()[-1] in ("description", "details") for w in a.words):
+                score = 0.5
+            if score and (best is None or score > best[0]):
+                best = (score, a)
+        return best[1] if best else None
+
+    def identifier_of(self, class_: str) -> Attribute | None:
+        """The attribute that is called id, identifier or code, if there is one."""
+        own = {f"{t} id" for t in self.classes[class_].words}
+        found = [a for a in self.attributes_of.get(class_, ()) if any(w.split()[-1] in ("id", "identifier", "code") for w in a.words)]
+        found.sort(key=lambda a: (not any(w in own or w in ("id", "identifier") for w in a.words), len(a.words[0])))
+        return found[0] if found else None
+
+    def paths(self, source: str, target: str, *, limit: int = 3, max_steps: int = 4) -> list[tuple[Step, ...]]:
+        """The shortest walks between two classes, shortest first; at most *limit*, those longer than the shortest by two left out."""
+        found: list[tuple[Step, ...]] = []
+        queue: list[tuple[int, int, tuple[Step, ...]]] = [(0, 0, ())]
+        tick = 0
+        while queue and len(found) < limit and tick < 4000:
+            length, _, walk = heapq.heappop(queue)
+            here = walk[-1].target if walk else source
+            if walk and here == target:
+                if found and length > len(found[0]) + 1:
+                    break
+                found.append(walk)
+                continue
+            if length >= max_steps:
+                continue
+            seen = {source, *(s.target for s in walk)}
+            for step in self._steps.get(here, ()):
+                nxt = step.target
+                if nxt in self.value_classes or (nxt in seen and nxt != target):
+                    continue
+                if walk and step.edge == walk[-1].edge:
+                    continue
+                tick += 1
+                heapq.heappush(queue, (length + 1, tick, (*walk, step)))
+        return found
