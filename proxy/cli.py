@@ -24,7 +24,7 @@ DONE, REFUSED, FAILED = 0, 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
-    parsed = _parser().parse_args(arguments)
+    parsed = parser().parse_args(arguments)
     try:
         code: int = parsed.run(parsed)
         return code
@@ -147,16 +147,16 @@ def _read(file: str) -> str:
 # -- the parser
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
         prog="sparlance",
         description="A SPARQL proxy: forwards what is sound, explains what cannot be, answers plain questions.",
         epilog=__doc__.partition("\n\n")[2].replace("``", ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"sparlance {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    made.add_argument("--version", action="version", version=f"sparlance {__version__}")
+    commands = made.add_subparsers(metavar="COMMAND", required=True)
 
     serve = _command(
         commands,
@@ -231,7 +231,7 @@ def _parser() -> argparse.ArgumentParser:
         plugin, "list", _plugin_list, "List the plugins in the folder and which are on.", "sparlance plugin list"
     )
     _configured(listing)
-    return parser
+    return made
 
 
 def _command(commands: Any, name: str, run: Any, what: str, example: str) -> argparse.ArgumentParser:

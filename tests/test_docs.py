@@ -1,0 +1,123 @@
+"""What the documentation says exists, and what exists is documented."""
+
+import ast
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import proxy
+from proxy.cli import parser
+from proxy.config import load_config
+from proxy.log import EVENTS
+from proxy.plugin.chain import available, load_plugins
+from proxy.plugin.hooks import Plugin
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+HOOKS = [name for name, value in vars(Plugin).items() if callable(value)]
+
+
+def read(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def name_of(requirement: str) -> str:
+    return re.split(r"[<>=!;\[ ]", requirement, maxsplit=1)[0]
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda f: f.name)
+def test_links_lead_somewhere(file):
+    """Every relative link of a page names a file of the repository."""
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", file.read_text(encoding="utf-8"))
+    assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("page", ["README.md", "docs/plugins.md"])
+def test_every_hook_is_described(hook, page):
+    """A hook that nobody can read about is not one."""
+    assert re.search(rf"`{hook}\b", read(page))
+
+
+@pytest.mark.parametrize("name", available(ROOT / "plugins"))
+def test_every_plugin_runs_and_is_described(name):
+    """It loads with the options that config.toml shows, has a test, and a line in the README and in docs/plugins.md."""
+    options = load_config(ROOT / "config.toml").plugins.options
+    assert len(load_plugins(ROOT / "plugins", enabled=[name], options=options).plugins) == 1
+    assert (ROOT / "tests" / "plugins" / f"test_{name}.py").is_file()
+    assert f"`{name}`" in read("README.md")
+    assert f"`{name}`" in read("docs/plugins.md")
+
+
+def test_every_dependency_has_its_line():
+    """docs/dependencies.md tells of each package what it is for, and of no other."""
+    project = PROJECT["project"]
+    wanted = {name_of(r) for r in [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]}
+    wanted |= {name_of(r) for r in PROJECT["build-system"]["requires"]}
+    rows = re.findall(r"^\| ([^|]+) \|", read("docs/dependencies.md"), re.MULTILINE)
+    named = {re.sub(r" \(.*?\)", "", name).strip() for row in rows if row not in ("package", "---") for name in _split(row)}
+    assert named == wanted
+
+
+def _split(row: str) -> list[str]:
+    return re.sub(r" \(.*?\)", "", row).split(",")
+
+
+def test_the_group_and_the_extra_for_development_are_the_same():
+    """An old pip knows no groups, a new one should not need the extra."""
+    assert PROJECT["dependency-groups"]["dev"] == PROJECT["project"]["optional-dependencies"]["dev"]
+
+
+def test_the_changelog_knows_this_version():
+    """Whoever installs a version can read what is in it."""
+    assert f"## [{proxy.__version__}]" in read("CHANGELOG.md")
+
+
+def test_what_a_plugin_may_import_is_there():
+    """The public names are sorted, load, and nothing else loads by that way."""
+    assert proxy.__all__ == sorted(proxy.__all__)
+    assert [name for name in proxy.__all__ if getattr(proxy, name, None) is None] == []
+    with pytest.raises(AttributeError):
+        proxy.nothing  # noqa: B018
+
+
+def commands() -> list[str]:
+    """Every ``sparlance …`` line of a shell block in the documentation."""
+    found = []
+    for file in DOCUMENTS:
+        for block in re.findall(r"```sh\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL):
+            lines = block.replace("\\\n", " ").splitlines()
+            found += [
+                line.removeprefix("$ ").removeprefix(".venv/bin/")
+                for line in lines
+                if re.match(r"(\$ )?(\.venv/bin/)?sparlance ", line)
+            ]
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize("command", commands())
+def test_every_command_in_the_documentation_is_one(command):
+    """The parser takes it; a renamed flag is noticed here."""
+    words = shlex.split(command.partition(" #")[0], comments=True)
+    words = words[: words.index("|")] if "|" in words else words
+    assert parser().parse_args([w for w in words[1:] if w != "&"]).run
+
+
+def test_every_event_is_listed_with_its_fields():
+    """proxy/log.py names each event that the code logs, with at least the fields that the call names, and no other event."""
+    logged: dict[str, set[str]] = {}
+    for file in ROOT.glob("proxy/**/*.py"):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                continue
+            first = node.args[0]
+            is_event = isinstance(first, ast.Constant) and isinstance(first.value, str) and " " not in first.value
+            if node.func.attr in ("debug", "info", "warning", "error", "critical") and is_event:
+                logged.setdefault(first.value, set()).update(k.arg for k in node.keywords if k.arg not in (None, "exc_info"))
+    assert set(logged) == set(EVENTS)
+    missing = {event: fields - set(re.findall(r"\w+", EVENTS[event])) for event, fields in logged.items()}
+    assert {event: fields for event, fields in missing.items() if fields} == {}
