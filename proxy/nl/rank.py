@@ -11,6 +11,7 @@ import numpy as np
 
 from proxy.nl.enumerate import Candidate
 from proxy.nl.onnx import Encoder
+from proxy.query.term import Iri, Literal, RdfTerm
 
 HAND_SET: Mapping[str, float] = {
     "cosine": 3.0, "select": 2.5, "value": 2.0, "comparison": 2.0, "order": 2.0, "group": 1.0, "least": 0.5, "coverage": 2.0, "precision": 1.0,
@@ -76,3 +77,60 @@ def choose(candidates: Sequence[Candidate], answers: Sequence[Rows | None], *, e
         if score > best_score:
             best, best_score = i, score
     return best
+
+
+def row_values(rows: Sequence[Sequence[RdfTerm | None]]) -> list[tuple[object, ...]]:
+    """Rows as values that compare equal where a person would call them so: numbers by value, the rest by text."""
+    return [tuple(_value(t) for t in row) for row in rows]
+
+
+def _value(term: RdfTerm | None) -> object:
+    if isinstance(term, Iri):
+        return term.value
+    if isinstance(term, Literal):
+        try:
+            return round(float(term.lexical), 6)
+        except ValueError:
+            return term.lexical
+    return None if term is None else str(term)
+
+
+def confidence(candidates: Sequence[Candidate], chosen: int, answers: Sequence[Rows | None]) -> float:
+    """Probability that ``candidates[chosen]`` is what was meant, by a logistic model over its score, its lead and the evidence."""
+    x = evidence(candidates, chosen, answers)
+    weights = calibration()
+    z = sum(weights.get(k, 0.0) * v for k, v in x.items())
+    return float(1.0 / (1.0 + np.exp(-z)))
+
+
+def evidence(candidates: Sequence[Candidate], chosen: int, answers: Sequence[Rows | None]) -> dict[str, float]:
+    """What the confidence rests on."""
+    c = candidates[chosen]
+    sets = [None if a is None else frozenset(a) for a in answers]
+    own = sets[chosen] if chosen < len(sets) else None
+    rivals = [o.score for i, o in enumerate(candidates) if i != chosen and (i >= len(sets) or sets[i] != own)]
+    f = c.features
+    return {
+        "bias": 1.0,
+        "score": c.score,
+        "lead": min(3.0, c.score - max(rivals)) if rivals else 3.0,
+        "agreement": sum(1.0 for i, s in enumerate(sets) if i != chosen and s is not None and s == own) / max(1, len(sets) - 1),
+        "empty": float(own is not None and not own),
+        "cosine": f.get("cosine", 0.0),
+        "coverage": f.get("coverage", 0.0),
+        "least": f.get("least", 0.0),
+        "dropped": f.get("dropped", 0.0),
+    }
+
+
+HAND_SET_CALIBRATION: Mapping[str, float] = {"bias": -4.0, "cosine": 3.0, "coverage": 1.5, "least": 1.5, "lead": 0.6, "empty": -1.0}
+
+
+@lru_cache(maxsize=1)
+def calibration() -> Mapping[str, float]:
+    """Weights of the confidence, as shipped."""
+    path = resources.files("proxy.nl") / "models" / "weights.json"
+    if not path.is_file():
+        return HAND_SET_CALIBRATION
+    loaded = json.loads(path.read_text(encoding="utf-8"))
+    return {str(k): float(v) for k, v in loaded["calibration"].items()}
