@@ -128,6 +128,7 @@ class IndexBuilder:
         self.incomplete: list[IncompleteChunk] = []
         self._instances: dict[Kind, int] = {}
         self._cells: dict[tuple[Kind, str, Kind], int] = {}
+        self._typed_triples: dict[str, int] = defaultdict(int)
         self._languages: dict[str, set[str]] = defaultdict(set)
         self._multiplicity: dict[str, tuple[int, int]] = {}
 
@@ -166,19 +167,15 @@ class IndexBuilder:
             self._languages[p] |= tags
 
     def _set(self, subject: Kind, property_: str, object_: Kind, n: int) -> None:
-        if n > 0:
-            self._cells[subject, property_, object_] = max(n, self._cells.get((subject, property_, object_), 0))
-
-    def typed_triples(self) -> Mapping[str, int]:
-        """Property → triples whose subject has a class, each once; meaningful only with exact kinds."""
-        totals: dict[str, int] = defaultdict(int)
-        for (subject, p, _), n in self._cells.items():
+        more = n - self._cells.get((subject, property_, object_), 0)
+        if more > 0:
+            self._cells[subject, property_, object_] = n
             if subject != UNTYPED:
-                totals[p] += n
-        return totals
+                self._typed_triples[property_] += more
 
-    def object_kinds(self) -> frozenset[Kind]:
-        return frozenset(o for _, _, o in self._cells if not o.is_literal)
+    def typed_triples(self, property_: str) -> int:
+        """Triples of *property_* so far whose subject has a class, each once; meaningful only with exact kinds."""
+        return self._typed_triples[property_]
 
     def literal_cells(self) -> Mapping[tuple[str | None, str], Mapping[str, int]]:
         """(class or None, property) → datatype → triples: the pairs that have values to gather.

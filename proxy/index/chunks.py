@@ -13,10 +13,7 @@ from typing import Literal
 
 from proxy.query.term import RDF_TYPE
 
-_SHAPE = (
-    'BIND(IF(isLiteral(?o), STR(DATATYPE(?o)), "") AS ?t) '
-    'BIND(IF(isLiteral(?o), LCASE(LANG(?o)), "") AS ?l)'
-)
+_SHAPE = 'BIND(IF(isLiteral(?o), STR(DATATYPE(?o)), "") AS ?t) BIND(IF(isLiteral(?o), LCASE(LANG(?o)), "") AS ?l)'
 
 
 def iri(value: str) -> str:
@@ -98,9 +95,7 @@ def object_classes(subjects: Subjects, property_: str | None = None) -> str:
     """?k? ?p? ?j ?n: triples by class of the object, once for each class that it has."""
     keys = f"{subjects.keys(property_)} ?j"
     a = iri(subjects.class_predicate)
-    return (
-        f"SELECT {keys} (COUNT(*) AS ?n) {{ {subjects.pattern(property_)} ?o {a} ?j . FILTER(isIRI(?j)) }} GROUP BY {keys}"
-    )
+    return f"SELECT {keys} (COUNT(*) AS ?n) {{ {subjects.pattern(property_)} ?o {a} ?j . FILTER(isIRI(?j)) }} GROUP BY {keys}"
 
 
 def object_kinds(subjects: Subjects, property_: str | None = None) -> str:

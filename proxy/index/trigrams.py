@@ -32,9 +32,7 @@ def postings(texts: Iterable[tuple[int, str]]) -> Mapping[str, NDArray[np.int32]
     return {t: np.array(ids, dtype=np.int32) for t, ids in lists.items()}
 
 
-def closest(
-    lists: Sequence[NDArray[np.int32]], lengths: NDArray[np.int16], length: int, *, limit: int
-) -> NDArray[np.intp]:
+def closest(lists: Sequence[NDArray[np.int32]], lengths: NDArray[np.int16], length: int, *, limit: int) -> NDArray[np.intp]:
     """Ids of the *limit* texts that share the most and rarest trigrams for their length, best first.
 
     Args:

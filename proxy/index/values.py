@@ -24,7 +24,6 @@ LONGEST = 200
 """Characters; longer values are counted but not kept."""
 
 _CANDIDATES = 96
-_SEGMENT = 200_000
 _NO_IRI = 0
 _SCHEMA = """
 CREATE TABLE text (id INTEGER PRIMARY KEY, normalised TEXT NOT NULL UNIQUE);
@@ -199,9 +198,11 @@ class ValueIndexBuilder:
 
     Args:
         path: a file to be created; None keeps everything in memory.
+        segment: texts whose trigrams are sorted out at a time; bounds the memory of ``finish``.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, segment: int = 200_000) -> None:
+        self._segment = segment
         self._connection = sqlite3.connect(str(path) if path is not None else ":memory:", check_same_thread=False)
         # A build that dies leaves nothing worth recovering, so neither journal nor fsync.
         self._connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
@@ -232,8 +233,14 @@ class ValueIndexBuilder:
         self._connection.execute(
             "INSERT INTO pair VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                self._iri_id(class_), self._iri_id(property_), summary.distinct, summary.low, summary.high,
-                summary.earliest, summary.latest, summary.is_complete,
+                self._iri_id(class_),
+                self._iri_id(property_),
+                summary.distinct,
+                summary.low,
+                summary.high,
+                summary.earliest,
+                summary.latest,
+                summary.is_complete,
             ),
         )
 
@@ -242,9 +249,9 @@ class ValueIndexBuilder:
         self._connection.executescript(_INDICES)
         last = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM text").fetchone()[0]
         lengths = np.zeros(last + 1, dtype=np.int16)
-        for first in range(0, last + 1, _SEGMENT):  # one segment in memory at a time
+        for first in range(0, last + 1, self._segment):  # one segment in memory at a time
             query = "SELECT id, normalised FROM text WHERE id >= ? AND id < ?"
-            texts = self._connection.execute(query, (first, first + _SEGMENT))
+            texts = self._connection.execute(query, (first, first + self._segment))
             folded = [(i, fold(n)) for i, n in texts]
             for i, f in folded:
                 lengths[i] = len(f)

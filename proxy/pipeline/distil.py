@@ -279,8 +279,6 @@ class _Run:
                 self._builder.add(part, class_)
             else:
                 self._builder.give_up(class_, p, failed.reason)
-        if not properties:
-            self._builder.give_up(class_, None, failed.reason if failed else "its properties could not be listed")
 
     def _subjects(self, class_: str | None) -> Subjects:
         with_kinds = self._builder.are_kinds_exact and class_ in self._multi_typed
@@ -314,7 +312,7 @@ class _Run:
     async def _read_untyped(self, property_: str) -> None:
         """Read the triples of *property_* whose subject has no class, if there can be any; compare with the total."""
         total = self._totals[property_]
-        known = self._builder.typed_triples().get(property_, 0)
+        known = self._builder.typed_triples(property_)
         can_subtract = (
             self._builder.are_kinds_exact
             and total is not None

@@ -121,9 +121,16 @@ def random_graph(seed: int, *, classes: int = 5) -> ox.Store:
     types = [ox.NamedNode(EX + f"C{i}") for i in range(classes)]
     nodes = [ox.NamedNode(EX + f"n{i}") for i in range(12)] + [ox.BlankNode(f"b{i}") for i in range(5)]
     literals = [
-        ox.Literal("a"), ox.Literal(""), ox.Literal("a", language="en"), ox.Literal("a", language="de-AT"), ox.Literal(1),
-        ox.Literal(1.5), ox.Literal("x y\n\"z\"", datatype=ox.NamedNode(EX + "odd")),
-        ox.Literal("no number", datatype=ox.NamedNode(XSD + "integer")), ox.Literal("2020-02-30"), ox.Literal(True),
+        ox.Literal("a"),
+        ox.Literal(""),
+        ox.Literal("a", language="en"),
+        ox.Literal("a", language="de-AT"),
+        ox.Literal(1),
+        ox.Literal(1.5),
+        ox.Literal('x y\n"z"', datatype=ox.NamedNode(EX + "odd")),
+        ox.Literal("no number", datatype=ox.NamedNode(XSD + "integer")),
+        ox.Literal("2020-02-30"),
+        ox.Literal(True),
     ]
     properties = [ox.NamedNode(EX + f"p{i}") for i in range(5)] + [ox.NamedNode(RDFS + "label")]
     a = ox.NamedNode(RDF_TYPE)
@@ -255,7 +262,8 @@ def test_vocabulary_is_read():
 
 def test_more_values_than_the_cap_are_marked():
     """Past the cap a pair is incomplete, yet its range and the number of its distinct values are exact."""
-    graph = "\n".join(f":n{i} a :N ; :size {i} ; :on '2020-01-{i % 28 + 1:02}'^^xsd:date ; :name 'x{i % 3}' ." for i in range(50))
+    node = ":n{} a :N ; :size {} ; :on '2020-01-{:02}'^^xsd:date ; :name 'x{}' ."
+    graph = "\n".join(node.format(i, i, i % 28 + 1, i % 3) for i in range(50))
     values = read(graph, values_per_property=10).values
     assert not values.is_complete(EX + "N", EX + "size")
     assert values.number_range(EX + "N", EX + "size") == (0, 49)
@@ -331,6 +339,7 @@ def test_what_cannot_be_read_is_named(error, reason):
     assert not distilled.index.is_complete_for([EX + "Book"], [EX + "by"])
     assert distilled.index.is_complete_for([EX + "Book"], [EX + "title"])
     assert distilled.index.is_complete_for([EX + "Writer"], [EX + "name"])
+    assert distilled.index.is_complete_for([EX + "Writer"], [EX + "by"])
 
 
 @pytest.mark.parametrize("seed", range(110, 140))
