@@ -22,6 +22,35 @@ Parameters = Sequence[tuple[str, str]]
 """Protocol parameters in order: name, value."""
 
 
+HOP_BY_HOP = frozenset(
+    [
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    ]
+)
+"""Fields that are about one connection only (RFC 9110, 7.6.1)."""
+
+
+def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Drop hop-by-hop fields and those that Connection names; keep order and repeats. Names must be in lower case."""
+    named: set[bytes] = set()
+    for name, value in headers:
+        if name == b"connection":
+            named.update(token.strip().lower() for token in value.split(b","))
+    if named - {b"close", b"keep-alive"}:
+        # Nobody may make us drop these by naming them in Connection.
+        named -= {b"host", b"content-length", b"content-type", b"authorization", b"accept", b"cache-control"}
+        return [field for field in headers if field[0] not in HOP_BY_HOP and field[0] not in named]
+    return [field for field in headers if field[0] not in HOP_BY_HOP]
+
+
 @dataclass(frozen=True, slots=True)
 class BackendRequest:
     """A client's request as it shall reach the backend.
@@ -90,6 +119,10 @@ class Backend(Protocol):
 
         A path that ends in ``*`` stands for all that begin so.
         """
+
+    @property
+    def refused_parameters(self) -> frozenset[str]:
+        """Names of protocol parameters with which a client could administer the backend."""
 
     async def send(self, request: BackendRequest) -> BackendResponse:
         """Pass a client's request on; returns when the response head is there.

@@ -19,41 +19,13 @@ from typing import cast
 
 import httptools
 
-from proxy.backends.base import BackendRequest, Headers
+from proxy.backends.base import HOP_BY_HOP, BackendRequest, Headers, end_to_end
 from proxy.errors import BackendError, BackendGarbled, BackendTimeout, BackendUnreachable
 
 HIGH_WATER_BYTES = 256 * 1024
 LOW_WATER_BYTES = 64 * 1024
 HEAD_LIMIT_BYTES = 256 * 1024
 """A response head beyond this is not one."""
-
-HOP_BY_HOP = frozenset(
-    [
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    ]
-)
-"""Fields that are about one connection only (RFC 9110, 7.6.1)."""
-
-
-def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
-    """Drop hop-by-hop fields and those that Connection names; keep order and repeats. Names must be in lower case."""
-    named: set[bytes] = set()
-    for name, value in headers:
-        if name == b"connection":
-            named.update(token.strip().lower() for token in value.split(b","))
-    if named - {b"close", b"keep-alive"}:
-        # Nobody may make us drop these by naming them in Connection.
-        named -= {b"host", b"content-length", b"content-type", b"authorization", b"accept", b"cache-control"}
-        return [field for field in headers if field[0] not in HOP_BY_HOP and field[0] not in named]
-    return [field for field in headers if field[0] not in HOP_BY_HOP]
 
 
 @dataclass(frozen=True, slots=True)

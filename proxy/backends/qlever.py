@@ -18,5 +18,6 @@ def qlever(access_path: str = "") -> Product:
         paths={path: OperationKind.QUERY},
         # Larger heads make it drop the connection without an answer.
         head_limit_bytes=7_900,
+        refused_parameters=frozenset(["cmd", "access-token"]),
         cancelled=(b"!!!!>>#",),
     )

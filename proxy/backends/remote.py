@@ -27,6 +27,7 @@ class Product:
 
     paths: the product's own paths that clients may use, ``*`` at the end for all that begin so.
     head_limit_bytes: of request line and fields; a longer GET query travels as POST. None: no known limit.
+    refused_parameters: with these a client could administer the product; they are not forwarded.
     cancelled: texts that the product appends to a result when it gave up, taken as BackendTimeout in answers to us.
     """
 
@@ -35,6 +36,7 @@ class Product:
     update_path: str
     paths: Mapping[str, OperationKind] = field(default_factory=dict)
     head_limit_bytes: int | None = None
+    refused_parameters: frozenset[str] = frozenset()
     cancelled: tuple[bytes, ...] = ()
 
 
@@ -94,6 +96,10 @@ class RemoteBackend:
     @property
     def paths(self) -> Mapping[str, OperationKind]:
         return self._product.paths
+
+    @property
+    def refused_parameters(self) -> frozenset[str]:
+        return self._product.refused_parameters
 
     async def send(self, request: BackendRequest) -> BackendResponse:
         operation = request.operation

@@ -43,7 +43,8 @@ class Distilled(Protocol):
     def values(self) -> ValueIndex: ...
 
 
-Distil = Callable[[Backend, Progress], Awaitable[Distilled]]
+Distil = Callable[[Backend, Progress, int], Awaitable[Distilled]]
+"""(backend, progress, epoch of the index to be built) → indexes."""
 MakeEngine = Callable[[SupportIndex, "ValueIndex"], "QuestionEngine"]
 
 
@@ -139,10 +140,9 @@ class Dataset:
 
     def reasons(self) -> list[str]:
         """Sentences on what is not ready yet; empty when index and engine can serve. Says nothing about the backend."""
-        engine_waits_for_index = self.index_build.state is not BuildState.READY
-        found = [self.index_build.describe("index"), None if engine_waits_for_index else self.engine_build.describe("question engine")]
-        # a rebuild goes on behind an index that serves
-        return [reason for reason in found if reason is not None]
+        if (reason := self.index_build.describe("index")) is not None:
+            return [reason]
+        return [] if (reason := self.engine_build.describe("question engine")) is None else [reason]
 
     async def readiness(self, *, timeout_s: float = 5.0) -> list[str]:
         """As ``reasons``, and ask the backend too."""
@@ -155,7 +155,9 @@ class Dataset:
 
     async def built(self) -> None:
         """Wait until nothing is being built any more, well or not."""
-        while BuildState.BUILDING in (self.index_build.state, self.engine_build.state):
+        while self.index_build.state is BuildState.BUILDING or (
+            self.index_build.state is BuildState.READY and self.engine_build.state is BuildState.BUILDING
+        ):
             await asyncio.sleep(0.02)
 
     def summary(self) -> dict[str, Any]:
@@ -212,7 +214,7 @@ class Dataset:
         assert self.distil is not None
         started = time.perf_counter()
         try:
-            distilled = await self.distil(self.backend, self._note_progress)
+            distilled = await self.distil(self.backend, self._note_progress, self.builds + 1)
         except Exception as error:  # the outermost handler of this task: whatever fails here must not end forwarding
             self._fail(self.index_build, error, started)
             log.warning("index_failed", error=self.index_build.error, exc_info=not isinstance(error, ProxyError))
@@ -222,7 +224,8 @@ class Dataset:
         self.index_build.elapsed_s = time.perf_counter() - started
         self.index_build.error = ""
         self.index_build.state = BuildState.READY
-        log.info("index_built", triples=distilled.index.triples, cells=len(distilled.index.count), elapsed_s=self.index_build.elapsed_s)
+        counts = {"triples": distilled.index.triples, "cells": len(distilled.index.count)}
+        log.info("index_built", elapsed_s=round(self.index_build.elapsed_s, 3), **counts)
         return await self._build_engine(distilled) if self.make_engine is not None else True
 
     async def _build_engine(self, distilled: Distilled) -> bool:

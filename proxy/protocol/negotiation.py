@@ -23,8 +23,8 @@ class AnswerStyle(StrEnum):
 def answer_style(accept: str | None) -> AnswerStyle:
     """Choose by media types that are named, never by wildcards: a plain client gets a result.
 
-    ``application/json`` asks for the account only where ``application/sparql-results+json`` is not named as well: SPARQL clients
-    name both.
+    ``application/json`` asks for the account only where ``application/sparql-results+json`` is not named as well: SPARQL
+    clients name both.
     """
     if names(accept, EVENT_STREAM):
         return AnswerStyle.STEPS

@@ -62,8 +62,10 @@ def read_operation(
             raise MalformedRequest("no query=, update= or nl= in the request")
         return None
     if len(given) > 1:
-        names = " and ".join(sorted({name for name, _ in given}))
-        raise MalformedRequest(f"more than one operation: {names}" if len({n for n, _ in given}) > 1 else f"{names}= is given twice")
+        names = sorted({name for name, _ in given})
+        if len(names) > 1:
+            raise MalformedRequest(f"more than one operation in one request: {' and '.join(names)}")
+        raise MalformedRequest(f"{names[0]}= is given twice")
     name, text = given[0]
     rest = tuple((n, v) for n, v in parameters if n not in _TEXT_NAMES and n not in _GRAPH_NAMES)
     if name == "update":
@@ -159,7 +161,8 @@ def unpack(body: bytes, coding: str | None, *, limit_bytes: int) -> bytes:
     except zlib.error as exc:
         raise MalformedRequest(f"the body is not {coding}: {exc}") from exc
     if len(data) > limit_bytes or decoder.unconsumed_tail:
-        raise BodyTooLarge(f"the unpacked body is larger than {limit_bytes} bytes (server.body_limit_bytes)", limit_bytes=limit_bytes)
+        message = f"the unpacked body is larger than {limit_bytes} bytes (server.body_limit_bytes)"
+        raise BodyTooLarge(message, limit_bytes=limit_bytes)
     if not decoder.eof or decoder.unused_data:
         # A second gzip member would be read by the backend and not by us.
         raise MalformedRequest(f"the body is not one complete {coding} stream")

@@ -1,0 +1,468 @@
+"""A pyoxigraph store in this process, behind the same protocol as a server; it answers as Oxigraph's own server does.
+
+pyoxigraph (0.5.13, the wheels from PyPI) evaluates SERVICE and LOAD by HTTP and has no switch for it. So no text that could
+hold either reaches it: this module parses every text in which the words occur, and refuses what it cannot judge.
+
+A call into the store blocks, and an aggregate cannot be cancelled. Calls run in daemon threads, results stream out in bounded
+pieces, a client that leaves stops a result at its next piece. A query that is out of time is answered 504 and goes on counting
+against the limit of queries at a time until it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Self, TypeVar, cast
+
+import pyoxigraph as ox
+
+from proxy.backends.base import BackendRequest, BackendResponse, Parameters, Solutions
+from proxy.backends.loading import Progress, Reader, UnreadableFile, format_name
+from proxy.backends.streaming import TEXT, BufferedResponse, ThreadStream, tell
+from proxy.backends.workers import Workers
+from proxy.errors import (
+    BackendBusy,
+    BackendGarbled,
+    BackendRefused,
+    BackendTimeout,
+    ConfigError,
+    MalformedQuery,
+)
+from proxy.query.formats import GRAPH_FORMATS, SOLUTION_FORMATS, BadAccept, ResultFormat, choose
+from proxy.query.keywords import holds_keyword
+from proxy.query.model import Load, Service, walk
+from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
+from proxy.query.parse import parse
+from proxy.query.term import RDF_LANG_STRING, XSD_STRING, BlankNode, Iri, Literal, RdfTerm, TripleTerm
+
+SOLUTION_WRITERS = {
+    "json": ox.QueryResultsFormat.JSON,
+    "xml": ox.QueryResultsFormat.XML,
+    "csv": ox.QueryResultsFormat.CSV,
+    "tsv": ox.QueryResultsFormat.TSV,
+}
+RDF_FORMATS = {
+    "n-quads": ox.RdfFormat.N_QUADS,
+    "turtle": ox.RdfFormat.TURTLE,
+    "n-triples": ox.RdfFormat.N_TRIPLES,
+    "trig": ox.RdfFormat.TRIG,
+    "rdf-xml": ox.RdfFormat.RDF_XML,
+    "json-ld": ox.RdfFormat.JSON_LD,
+    "n3": ox.RdfFormat.N3,
+}
+QUADS = ("n-quads", "trig", "json-ld")
+_SD = "http://www.w3.org/ns/sparql-service-description#"
+T = TypeVar("T")
+
+
+class _Refusal(Exception):
+    """An error answer: status and text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class EmbeddedBackend:
+    """A store as a backend.
+
+    Args:
+        max_queries: calls into the store at a time, those included that nobody waits for any more.
+        queue_s: how long a call waits for its turn before BackendBusy.
+    """
+
+    def __init__(
+        self,
+        store: ox.Store,
+        *,
+        name: str = "embedded store",
+        timeout_s: float = 60.0,
+        max_queries: int = 16,
+        queue_s: float = 10.0,
+    ) -> None:
+        self._store = store
+        self._name = name
+        self._timeout_s = timeout_s
+        self._queue_s = queue_s
+        self._max_queries = max_queries
+        self._workers = Workers(max_queries)
+        self._turns = asyncio.Semaphore(max_queries)
+        self.running = 0
+
+    @classmethod
+    def load(
+        cls,
+        files: Sequence[str | Path],
+        *,
+        progress: Progress = lambda *_: None,
+        timeout_s: float = 60.0,
+        max_queries: int = 16,
+    ) -> Self:
+        """Read *files* into a new store in memory; blocks.
+
+        Raises:
+            ConfigError: a file cannot be read; it names the file and the line.
+        """
+        store = ox.Store()
+        for file in files:
+            path = Path(file)
+            try:
+                format_ = RDF_FORMATS[format_name(path)]
+                with Reader(path, progress) as reader:
+                    store.bulk_load(input=cast(IO[bytes], reader), format=format_, base_iri=path.resolve().as_uri())
+            except UnreadableFile as error:
+                raise ConfigError("backend.load", str(error)) from error
+            except SyntaxError as error:
+                line = f":{error.lineno}" if error.lineno else ""
+                raise ConfigError("backend.load", f"{path}{line}: {error.msg}") from error
+            except (OSError, ValueError) as error:
+                raise ConfigError("backend.load", f"{path}: {error}") from error
+        names = ", ".join(Path(f).name for f in files[:3]) + (", …" if len(files) > 3 else "")
+        return cls(store, name=f"embedded store ({names or 'empty'})", timeout_s=timeout_s, max_queries=max_queries)
+
+    # -- what a backend is
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def query_path(self) -> str:
+        return "/query"
+
+    @property
+    def update_path(self) -> str:
+        return "/update"
+
+    @property
+    def paths(self) -> Mapping[str, OperationKind]:
+        return {"/query": OperationKind.QUERY, "/update": OperationKind.UPDATE, "/store": OperationKind.GRAPH_STORE}
+
+    @property
+    def refused_parameters(self) -> frozenset[str]:
+        return frozenset()
+
+    def __len__(self) -> int:
+        """Quads in the store."""
+        return len(self._store)
+
+    async def send(self, request: BackendRequest) -> BackendResponse:
+        base = base_iri(request)
+        operation = request.operation
+        try:
+            if operation is None:
+                return _describe_service(request, base)
+            match operation.kind:
+                case OperationKind.QUERY:
+                    return await self._query(operation, base)
+                case OperationKind.UPDATE:
+                    return await self._update(operation, base)
+                case OperationKind.GRAPH_STORE:
+                    return await self._graph_store(request, operation)
+        except _Refusal as refusal:
+            return _text(refusal.status, str(refusal))
+
+    async def select(
+        self, query: str, *, timeout_s: float, limit_rows: int | None = None, parameters: Parameters = ()
+    ) -> Solutions:
+        def run() -> Solutions:
+            results = self._evaluate(query, None, *_scope(parameters))
+            if not isinstance(results, ox.QuerySolutions):
+                raise _Refusal(400, "not a SELECT query")
+            variables = tuple(v.value for v in results.variables)
+            rows: list[tuple[RdfTerm | None, ...]] = []
+            ends = time.monotonic() + timeout_s
+            for i, solution in enumerate(results):
+                rows.append(tuple(None if term is None else _term(term) for term in solution))
+                if limit_rows is not None and len(rows) > limit_rows:
+                    raise BackendGarbled(f"{self._name} gave more than {limit_rows} solutions", backend=self._name)
+                if i % 1024 == 0 and time.monotonic() > ends:
+                    raise self._timeout(timeout_s)
+            return Solutions(variables, rows)
+
+        return await self._own(run, timeout_s)
+
+    async def ask(self, query: str, *, timeout_s: float, parameters: Parameters = ()) -> bool:
+        def run() -> bool:
+            result = self._evaluate(query, None, *_scope(parameters))
+            if not isinstance(result, ox.QueryBoolean):
+                raise _Refusal(400, "not an ASK query")
+            return bool(result)
+
+        return await self._own(run, timeout_s)
+
+    async def probe(self, *, timeout_s: float) -> None:
+        return None
+
+    async def aclose(self) -> None:
+        self._workers.close()
+
+    # -- queries
+
+    def _evaluate(self, text: str, base: str | None, dataset: DatasetDescription, is_union: bool) -> Any:
+        """Begin a query; raises _Refusal for what the client can see."""
+        _require_local(text)
+        if is_union and dataset:
+            raise _Refusal(400, "union-default-graph cannot be combined with default-graph-uri and named-graph-uri")
+        graphs: dict[str, Any] = {}
+        try:
+            if dataset:
+                graphs["default_graph"] = [ox.NamedNode(g) for g in dataset.default_graphs]
+                graphs["named_graphs"] = [ox.NamedNode(g) for g in dataset.named_graphs]
+            return self._store.query(text, base_iri=base, use_default_graph_as_union=is_union, **graphs)
+        except SyntaxError as error:
+            raise _Refusal(400, str(error.msg)) from error
+        except ValueError as error:
+            raise _Refusal(400, str(error)) from error
+        except (RuntimeError, OSError) as error:
+            raise _Refusal(500, str(error)) from error
+
+    async def _query(self, operation: SparqlOperation, base: str | None) -> BackendResponse:
+        dataset, is_union = operation.dataset, _has_flag(operation.parameters, "union-default-graph")
+
+        def run(stream: ThreadStream) -> None:
+            results = self._evaluate(operation.text, base, dataset, is_union)
+            is_graph = isinstance(results, ox.QueryTriples)
+            chosen = _choose(operation.accept, GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
+            stream.content_type = chosen.content_type.encode("ascii")
+            if isinstance(results, ox.QueryBoolean):
+                stream.is_short = True
+            try:
+                results.serialize(cast(IO[bytes], stream), (RDF_FORMATS if is_graph else SOLUTION_WRITERS)[chosen.name])
+            except (RuntimeError, OSError) as error:
+                raise _Refusal(500, str(error)) from error
+
+        return await self._stream(run)
+
+    async def _update(self, operation: SparqlOperation, base: str | None) -> BackendResponse:
+        if operation.dataset or _has_flag(operation.parameters, "using-union-graph"):
+            raise _Refusal(400, "the embedded store does not know using-graph-uri; write USING in the update")
+
+        def run() -> BackendResponse:
+            _require_local(operation.text)
+            try:
+                self._store.update(operation.text, base_iri=base)
+            except SyntaxError as error:
+                raise _Refusal(400, str(error.msg)) from error
+            except ValueError as error:
+                raise _Refusal(400, str(error)) from error
+            except (RuntimeError, OSError) as error:
+                raise _Refusal(500, str(error)) from error
+            return BufferedResponse(204, (), b"")
+
+        return await self._call(run, self._timeout_s)
+
+    # -- graph store (SPARQL 1.1 Graph Store HTTP Protocol)
+
+    async def _graph_store(self, request: BackendRequest, operation: SparqlOperation) -> BackendResponse:
+        graph = _graph(operation.parameters)
+        if request.method in ("GET", "HEAD"):
+            if isinstance(graph, ox.NamedNode) and not self._store.contains_named_graph(graph):
+                raise _Refusal(404, f"The graph {graph} does not exist")
+            offers = GRAPH_FORMATS if graph is not None else tuple(f for f in GRAPH_FORMATS if f.name in QUADS)
+            chosen = _choose(operation.accept, offers)
+
+            def dump(stream: ThreadStream) -> None:
+                stream.content_type = chosen.content_type.encode("ascii")
+                self._store.dump(cast(IO[bytes], stream), RDF_FORMATS[chosen.name], from_graph=graph)
+
+            return await self._stream(dump)
+        body = request.body if isinstance(request.body, bytes) else b"".join([piece async for piece in request.body])
+        content_type = next((v.decode("latin-1") for n, v in request.headers if n == b"content-type"), "")
+        return await self._call(lambda: self._write_graph(request.method, graph, body, content_type), self._timeout_s)
+
+    def _write_graph(self, method: str, graph: Any, body: bytes, content_type: str) -> BackendResponse:
+        is_new = isinstance(graph, ox.NamedNode) and not self._store.contains_named_graph(graph)
+        if method == "DELETE":
+            if is_new:
+                raise _Refusal(404, f"The graph {graph} does not exist")
+            if graph is None:
+                self._store.clear()
+            elif isinstance(graph, ox.NamedNode):
+                self._store.remove_graph(graph)
+            else:
+                self._store.clear_graph(graph)
+            return BufferedResponse(204, (), b"")
+        media = content_type.partition(";")[0].strip().lower()
+        name = next((f.name for f in GRAPH_FORMATS if media in f.accepts), None)
+        if name is None or (graph is None and name not in QUADS):
+            raise _Refusal(415, f"No supported content Content-Type given: {media or 'none'}")
+        fresh = ox.Store()  # parsed before anything is changed
+        try:
+            fresh.load(body, RDF_FORMATS[name], base_iri=None if graph is None or not is_new else graph.value, to_graph=graph)
+        except (SyntaxError, ValueError) as error:
+            raise _Refusal(400, str(error)) from error
+        if method == "PUT":
+            if graph is None:
+                self._store.clear()
+            else:
+                self._store.clear_graph(graph)
+        self._store.extend(fresh)
+        if isinstance(graph, ox.NamedNode):
+            self._store.add_graph(graph)
+        return BufferedResponse(201 if is_new else 204, (), b"")
+
+    # -- threads
+
+    async def _take_turn(self) -> None:
+        try:
+            async with asyncio.timeout(self._queue_s):
+                await self._turns.acquire()
+        except TimeoutError as exc:
+            raise BackendBusy(
+                f"{self._name}: {self._max_queries} queries are running", backend=self._name, retry_after_s=self._queue_s
+            ) from exc
+        self.running += 1
+
+    def _end_turn(self) -> None:
+        self.running -= 1
+        self._turns.release()
+
+    async def _call(self, run: Callable[[], T], timeout_s: float) -> T:
+        """Run *run* in a thread. Out of time, it is left alone, and keeps its turn until it ends."""
+        await self._take_turn()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def finish(value: T | None, error: BaseException | None) -> None:
+            self._end_turn()
+            if not done.done():
+                if error is not None:
+                    done.set_exception(error)
+                else:
+                    done.set_result(value)  # type: ignore[arg-type]
+
+        def job() -> None:
+            try:
+                value, error = run(), None
+            except BaseException as exc:
+                value, error = None, exc
+            tell(loop, finish, value, error)
+
+        self._workers.submit(job)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await done
+        except TimeoutError as exc:
+            raise self._timeout(timeout_s) from exc
+
+    async def _own(self, run: Callable[[], T], timeout_s: float) -> T:
+        try:
+            return await self._call(run, timeout_s)
+        except _Refusal as refusal:
+            text = str(refusal)
+            raise BackendRefused(
+                f"{self._name} answered {refusal.status}: {text[:300]}", backend=self._name, status=refusal.status, body=text
+            ) from refusal
+
+    async def _stream(self, run: Callable[[ThreadStream], None]) -> BackendResponse:
+        await self._take_turn()
+        stream = ThreadStream(asyncio.get_running_loop(), self._timeout(self._timeout_s), self._timeout_s, self._end_turn)
+        self._workers.submit(lambda: stream.work(run))
+        try:
+            await stream.started()
+        except BaseException:
+            await stream.aclose()
+            raise
+        return stream
+
+    def _timeout(self, limit_s: float) -> BackendTimeout:
+        return BackendTimeout(f"{self._name} did not answer within {limit_s:g} s", backend=self._name, elapsed_s=limit_s)
+
+
+def _text(status: int, text: str) -> BufferedResponse:
+    return BufferedResponse(status, ((b"content-type", TEXT),), text.encode("utf-8"))
+
+
+def _require_local(text: str) -> None:
+    """Keep everything away from the store that would make it send requests."""
+    if not holds_keyword(text, "SERVICE", "LOAD"):
+        return
+    try:
+        parsed = parse(text)
+    except MalformedQuery as error:
+        raise _Refusal(400, f"error at {error.line or 1}:{error.column or 1}: {error}") from error
+    if any(isinstance(node, Service | Load) for node in walk(parsed)):
+        raise _Refusal(400, "The embedded store sends no requests: SERVICE and LOAD are not supported")
+
+
+def _choose(accept: str | None, offers: Sequence[ResultFormat]) -> ResultFormat:
+    try:
+        chosen = choose(accept, offers)
+    except BadAccept as error:
+        raise _Refusal(400, str(error)) from error
+    if chosen is None:
+        accepted = " or ".join((offers[0].accepts[0], offers[-1].accepts[0]))
+        raise _Refusal(406, f"The accept header does not provide any accepted format like {accepted}")
+    return chosen
+
+
+def _has_flag(parameters: Iterable[tuple[str, str]], name: str) -> bool:
+    return any(n == name and v.lower() not in ("false", "0") for n, v in parameters)
+
+
+def _scope(parameters: Parameters) -> tuple[DatasetDescription, bool]:
+    dataset = DatasetDescription(
+        tuple(v for n, v in parameters if n == "default-graph-uri"), tuple(v for n, v in parameters if n == "named-graph-uri")
+    )
+    return dataset, _has_flag(parameters, "union-default-graph")
+
+
+def _graph(parameters: Parameters) -> Any:
+    """The graph that a graph store request names; None: the whole dataset."""
+    named = [v for n, v in parameters if n == "graph"]
+    is_default = any(n == "default" for n, _ in parameters)
+    if len(named) + is_default > 1:
+        raise _Refusal(400, "Both graph and default are given")
+    try:
+        return ox.NamedNode(named[0]) if named else ox.DefaultGraph() if is_default else None
+    except ValueError as error:
+        raise _Refusal(400, f"Invalid graph IRI: {error}") from error
+
+
+def base_iri(request: BackendRequest) -> str | None:
+    """Return what relative IRIs are relative to: as in Oxigraph, the address that the client used."""
+    host = next((v.decode("latin-1") for n, v in request.headers if n == b"host"), "")
+    if not host:
+        return None
+    base = f"http://{host}{request.target.partition(b'?')[0].decode('latin-1')}"
+    try:
+        ox.NamedNode(base)
+    except ValueError:
+        return None
+    return base
+
+
+def _describe_service(request: BackendRequest, base: str | None) -> BackendResponse:
+    """SPARQL 1.1 Service Description of the store."""
+    accept = next((v.decode("latin-1") for n, v in request.headers if n == b"accept"), None)
+    chosen = _choose(accept, GRAPH_FORMATS)
+    node, type_ = ox.BlankNode("service"), ox.NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
+    triples = [ox.Triple(node, type_, ox.NamedNode(_SD + "Service"))]
+    if base is not None:
+        triples.append(ox.Triple(node, ox.NamedNode(_SD + "endpoint"), ox.NamedNode(base)))
+    is_update = request.target.partition(b"?")[0].endswith(b"/update")
+    language = ox.NamedNode(_SD + ("SPARQL11Update" if is_update else "SPARQL11Query"))
+    triples.append(ox.Triple(node, ox.NamedNode(_SD + "supportedLanguage"), language))
+    for name in ("JSON", "XML", "CSV", "TSV"):
+        iri = ox.NamedNode(f"http://www.w3.org/ns/formats/SPARQL_Results_{name}")
+        triples.append(ox.Triple(node, ox.NamedNode(_SD + "resultFormat"), iri))
+    body = ox.serialize(triples, format=RDF_FORMATS[chosen.name])
+    return BufferedResponse(200, ((b"content-type", chosen.content_type.encode("ascii")),), body or b"")
+
+
+def _term(term: Any) -> RdfTerm:
+    match term:
+        case ox.NamedNode():
+            return Iri(term.value)
+        case ox.Literal():
+            if term.language is not None:
+                return Literal(term.value, RDF_LANG_STRING, term.language)
+            return Literal(term.value, term.datatype.value if term.datatype is not None else XSD_STRING)
+        case ox.BlankNode():
+            return BlankNode(term.value)
+        case ox.Triple():
+            return TripleTerm(_term(term.subject), _term(term.predicate), _term(term.object))
+    raise AssertionError(f"not an RDF term: {term!r}")

@@ -1,0 +1,321 @@
+"""The order of steps of one SPARQL operation: parse, hooks, policy, validation with its live confirmation, backend, hooks.
+
+Two rules outrank the rest. What cannot be parsed is forwarded where the policy can still be guaranteed: the backend is the
+judge of its dialect. What is proved empty is only acted on when the live graph agrees: a stale index costs a proof, never an
+answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+from urllib.parse import quote, urlencode
+
+from proxy.backends.base import BackendRequest, BackendResponse
+from proxy.errors import BackendError, MalformedQuery, MalformedRequest, OperationForbidden, QueryRejected
+from proxy.index.support import SupportIndex
+from proxy.pipeline.dataset import Dataset
+from proxy.pipeline.exchange import Exchange
+from proxy.pipeline.variables import solution_variables
+from proxy.query.keywords import holds_keyword
+from proxy.query.model import ParsedOperation, ParsedQuery, QueryForm
+from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
+from proxy.query.parse import parse
+from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed
+from proxy.validation.check import check
+from proxy.validation.finding import Finding, Severity
+
+CACHED_TEXTS = 2048
+CACHED_TEXT_LIMIT = 16 * 1024
+"""Characters; a longer text is parsed anew each time, so that the cache is bounded in bytes too."""
+LONG_TEXT = 64 * 1024
+"""Characters; a longer text is parsed in a worker thread."""
+_PRESENTATION = frozenset(["format", "output", "results", "action", "send", "timeout", "callback", "queryLn"])
+"""Parameters about how an answer is given, not about which solutions there are."""
+_READ_METHODS = frozenset(["GET", "HEAD"])
+
+
+class Handling(StrEnum):
+    """What happens to a query that is proved empty (``[validation] policy``)."""
+
+    REJECT = "reject"
+    EMPTY = "empty"
+    ANNOTATE = "annotate"
+    OFF = "off"
+
+
+class Hooks(Protocol):
+    """The plugins, in order."""
+
+    async def query(self, exchange: Exchange) -> None: ...
+
+    async def response(self, exchange: Exchange) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyAnswer:
+    """A query that is proved and confirmed to have no solutions, to be answered without the backend.
+
+    form: SELECT, CONSTRUCT or DESCRIBE. variables: of a SELECT, in order.
+    """
+
+    form: QueryForm
+    variables: tuple[str, ...]
+
+
+class SparqlPath:
+    """The steps, for one dataset. Safe to use from many tasks of one event loop."""
+
+    def __init__(self, dataset: Dataset, hooks: Hooks) -> None:
+        self.dataset = dataset
+        self._hooks = hooks
+        self._policy = dataset.settings.policy
+        self._validation = dataset.settings.validation
+        self._parsed: OrderedDict[str, ParsedOperation | MalformedQuery] = OrderedDict()
+        self._checked: OrderedDict[tuple[str, DatasetDescription], tuple[Finding, ...]] = OrderedDict()
+        self._checked_index: SupportIndex | None = None
+
+    async def run(
+        self, exchange: Exchange, request: BackendRequest, *, prefer: Handling | None = None
+    ) -> BackendResponse | EmptyAnswer:
+        """Take ``exchange.operation`` through all steps; *request* is what the backend gets if nothing changes the operation.
+
+        Args:
+            prefer: what the client asks for in place of the configured policy, already allowed.
+        Raises:
+            OperationForbidden, MalformedRequest, MalformedQuery: the operation may not pass.
+            QueryRejected: it is proved empty, or a plugin refuses it.
+            BackendError: there is no response to pass back.
+        """
+        operation = exchange.operation
+        assert operation is not None
+        if operation.kind is OperationKind.GRAPH_STORE:
+            self._require_store_allowed(request.method)
+        else:
+            operation = await self._understand(exchange, operation)
+            answer = await self._validate(exchange, operation, prefer)
+            if answer is not None:
+                exchange.verdict = "empty"
+                return answer
+            if exchange.is_rewritten:
+                request = rewritten(request, operation, path=self._path(operation.kind))
+                exchange.added_headers.append((b"sparlance-query", quote(operation.text, safe="").encode("ascii")))
+        exchange.verdict = exchange.verdict or "pass"
+        return await self._send(exchange, request)
+
+    @property
+    def allows_prefer(self) -> bool:
+        """Whether clients may choose the handling of a query that is proved empty."""
+        return self._validation.allow_prefer
+
+    async def check(self, operation: SparqlOperation) -> tuple[Finding, ...] | None:
+        """Say what the index finds in a query, running nothing; None without an index.
+
+        Raises:
+            MalformedQuery: it cannot be parsed. MalformedRequest: it is an update.
+        """
+        parsed = await self._parse(operation.text)
+        if not isinstance(parsed, ParsedQuery):
+            raise MalformedRequest("an update has nothing to check: only queries can be proved empty")
+        index = self.dataset.index
+        return None if index is None else self._check(operation, parsed, index)
+
+    async def describe(self, exchange: Exchange, request: BackendRequest) -> BackendResponse:
+        """Pass on a GET that names no operation: the service description, or what only the backend knows."""
+        response = await self.dataset.backend.send(request)
+        exchange.status, exchange.verdict = response.status, "pass"
+        exchange.response_headers = tuple(response.headers)
+        return response
+
+    # -- parse and policy
+
+    async def _understand(self, exchange: Exchange, operation: SparqlOperation) -> SparqlOperation:
+        if operation.kind is OperationKind.UPDATE and not self._policy.allow_updates:
+            raise OperationForbidden("updates are not allowed here (policy.allow_updates, --allow-updates)")
+        started = time.perf_counter()
+        try:
+            exchange.parsed = await self._parse(operation.text)
+        except MalformedQuery as error:
+            self._require_harmless(operation, error)
+            exchange.verdict = "unparsed"
+        exchange.timings_ms["parse"] = (time.perf_counter() - started) * 1000
+        await self._hooks.query(exchange)
+        if exchange.parsed is not None:
+            require_allowed(
+                exchange.parsed,
+                expected=operation.kind,
+                allow_updates=self._policy.allow_updates,
+                allowed_services=self._policy.allowed_services,
+            )
+        return exchange.operation or operation
+
+    async def _parse(self, text: str) -> ParsedOperation:
+        if len(text) > CACHED_TEXT_LIMIT:
+            return await asyncio.to_thread(parse, text) if len(text) > LONG_TEXT else parse(text)
+        known = self._parsed.get(text)
+        if known is None:
+            try:
+                known = parse(text)
+            except MalformedQuery as error:
+                known = error.with_traceback(None)
+            _remember(self._parsed, text, known)
+        else:
+            self._parsed.move_to_end(text)
+        if isinstance(known, MalformedQuery):
+            raise MalformedQuery(str(known), line=known.line, column=known.column)
+        return known
+
+    def _require_harmless(self, operation: SparqlOperation, error: MalformedQuery) -> None:
+        """Let an unparsable text pass only if no rule of the policy could apply to it."""
+        if self._policy.unparsable == "refuse":
+            raise error
+        if operation.kind is OperationKind.QUERY and holds_update_keywords(operation.text):
+            raise OperationForbidden(
+                f"the text cannot be parsed and may be an update, so it is not forwarded: {error}"
+            ) from error
+        is_update = operation.kind is OperationKind.UPDATE
+        if holds_service_keyword(operation.text) or (is_update and holds_keyword(operation.text, "LOAD")):
+            raise OperationForbidden(
+                f"the text cannot be parsed and may call a SERVICE or LOAD, so it is not forwarded: {error}"
+            ) from error
+
+    def _require_store_allowed(self, method: str) -> None:
+        if method not in _READ_METHODS and not self._policy.allow_updates:
+            raise OperationForbidden(
+                f"{method} changes the graph store, which is not allowed here (policy.allow_updates, --allow-updates)"
+            )
+
+    # -- validation
+
+    async def _validate(
+        self, exchange: Exchange, operation: SparqlOperation, prefer: Handling | None
+    ) -> EmptyAnswer | None:
+        index, parsed = self.dataset.index, exchange.parsed
+        handling = prefer or Handling(self._validation.policy)
+        if index is None or handling is Handling.OFF or not isinstance(parsed, ParsedQuery):
+            return None
+        started = time.perf_counter()
+        exchange.findings = findings = self._check(operation, parsed, index)
+        exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000
+        if not findings:
+            return None
+        proofs = [f for f in findings if f.severity is Severity.PROVED_EMPTY and f.confirmation is not None]
+        if not proofs or handling is Handling.ANNOTATE or not may_be_refused(parsed):
+            exchange.added_headers.append((b"sparlance-validation", summarise(findings)))
+            return None
+        if not await self._is_confirmed(exchange, proofs[0], operation):
+            # The index was contradicted, or nobody could tell: what it says about this query is worth nothing.
+            exchange.findings = ()
+            return None
+        if handling is Handling.REJECT:
+            self.dataset.counters.rejected += 1
+            exchange.verdict = "reject"
+            raise QueryRejected(f"the query can have no solutions: {proofs[0].message}", findings=findings)
+        exchange.added_headers.append((b"sparlance-validation", summarise(findings)))
+        return EmptyAnswer(parsed.form, solution_variables(parsed))
+
+    def _check(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
+        if self._checked_index is not index:
+            self._checked.clear()
+            self._checked_index = index
+        key = operation.text, operation.dataset
+        known = self._checked.get(key)
+        if known is None:
+            known = check(parsed, index, dataset=operation.dataset)
+            if len(operation.text) <= CACHED_TEXT_LIMIT:
+                _remember(self._checked, key, known)
+        else:
+            self._checked.move_to_end(key)
+        return known
+
+    async def _is_confirmed(self, exchange: Exchange, proof: Finding, operation: SparqlOperation) -> bool:
+        """Ask the live graph whether the contradicted part is empty there too, under the client's own graph parameters."""
+        assert proof.confirmation is not None
+        counters = self.dataset.counters
+        started = time.perf_counter()
+        try:
+            has_solutions = await self.dataset.backend.ask(
+                proof.confirmation,
+                timeout_s=self._validation.confirm_timeout_s,
+                parameters=scope_parameters(operation),
+            )
+        except BackendError:
+            counters.unconfirmed += 1
+            return False
+        finally:
+            exchange.timings_ms["confirm"] = (time.perf_counter() - started) * 1000
+        if has_solutions:
+            counters.contradicted += 1
+            self.dataset.mark_stale()
+            return False
+        counters.confirmed += 1
+        return True
+
+    # -- backend
+
+    def _path(self, kind: OperationKind) -> str:
+        return self.dataset.backend.update_path if kind is OperationKind.UPDATE else self.dataset.backend.query_path
+
+    async def _send(self, exchange: Exchange, request: BackendRequest) -> BackendResponse:
+        operation = exchange.operation
+        assert operation is not None
+        request = replace(request, operation=operation) if request.operation is not operation else request
+        started = time.perf_counter()
+        response = await self.dataset.backend.send(request)
+        exchange.timings_ms["backend"] = (time.perf_counter() - started) * 1000
+        try:
+            exchange.status = response.status
+            exchange.response_headers = tuple(response.headers)
+            is_write = operation.kind is OperationKind.UPDATE or (
+                operation.kind is OperationKind.GRAPH_STORE and request.method not in _READ_METHODS
+            )
+            if is_write and response.status < 400:
+                self.dataset.mark_stale()
+            await self._hooks.response(exchange)
+        except BaseException:
+            await response.aclose()
+            raise
+        return response
+
+
+def may_be_refused(query: ParsedQuery) -> bool:
+    """Whether an empty pattern makes the answer worthless: not for ASK (false is an answer), nor where a count of 0 is one."""
+    return query.form is not QueryForm.ASK and not query.is_aggregate_without_group_by
+
+
+def scope_parameters(operation: SparqlOperation) -> tuple[tuple[str, str], ...]:
+    """The parameters that decide which solutions a query has: its graphs, and whatever is not about presentation."""
+    graphs = [("default-graph-uri", g) for g in operation.dataset.default_graphs]
+    graphs += [("named-graph-uri", g) for g in operation.dataset.named_graphs]
+    return (*graphs, *(p for p in operation.parameters if p[0] not in _PRESENTATION))
+
+
+def rewritten(request: BackendRequest, operation: SparqlOperation, *, path: str) -> BackendRequest:
+    """Send *operation* as POST direct, with all its other parameters in the query string."""
+    is_update = operation.kind is OperationKind.UPDATE
+    names = ("using-graph-uri", "using-named-graph-uri") if is_update else ("default-graph-uri", "named-graph-uri")
+    parameters = [(names[0], g) for g in operation.dataset.default_graphs]
+    parameters += [(names[1], g) for g in operation.dataset.named_graphs]
+    parameters += operation.parameters
+    target = path + ("?" + urlencode(parameters, quote_via=quote) if parameters else "")
+    dropped = (b"content-type", b"content-length", b"content-encoding")
+    headers = [field for field in request.headers if field[0] not in dropped]
+    headers.append((b"content-type", b"application/sparql-update" if is_update else b"application/sparql-query"))
+    return BackendRequest("POST", target.encode("ascii"), headers, operation.text.encode("utf-8"), operation)
+
+
+def summarise(findings: Sequence[Finding]) -> bytes:
+    """Findings as a structured field: a list of tokens with parameters (RFC 9651); at most ten."""
+    shown = [f"{f.severity};line={f.line};column={f.column}" + (f";rule={f.rule}" if f.rule else "") for f in findings[:10]]
+    return ", ".join(shown).encode("ascii", "replace")
+
+
+def _remember(cache: OrderedDict, key: object, value: object) -> None:  # type: ignore[type-arg]
+    cache[key] = value
+    if len(cache) > CACHED_TEXTS:
+        cache.popitem(last=False)

@@ -1,0 +1,128 @@
+"""Around every request: its id, its log line, errors made into problems, and the CORS fields.
+
+Plain ASGI. Errors are rendered here and nowhere else; once a response has begun there is no error response, the transfer is
+broken off instead, so that no client takes a part for the whole.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+
+import structlog
+
+from proxy.errors import ProxyError, QueryRejected, RequestError
+from proxy.pipeline.exchange import Exchange
+from proxy.protocol.asgi import App, ClientGone, Message, Receive, Scope, Send, field, respond
+from proxy.protocol.problems import render, render_internal
+
+EXCHANGE = "sparlance.exchange"
+"""Key of the Exchange in the ASGI scope."""
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_ALLOW_ORIGIN = b"access-control-allow-origin"
+# With a wildcard, browsers send no credentials; saying otherwise would be an error (Fetch, "CORS protocol and credentials").
+_CORS = (
+    (_ALLOW_ORIGIN, b"*"),
+    (
+        b"access-control-expose-headers",
+        b"content-length, retry-after, sparlance-query, sparlance-risk, sparlance-status, sparlance-validation, x-request-id",
+    ),
+)
+_CORS_NAMES = frozenset([_ALLOW_ORIGIN, b"access-control-allow-credentials", b"access-control-expose-headers"])
+PREFLIGHT_METHODS = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
+
+
+class RequestLog:
+    """The outermost application: every request gets an Exchange, a request id, and ends in one log event ``exchange``."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = scope["headers"]
+        sent_id = field(headers, b"x-request-id")
+        request_id = sent_id if sent_id is not None and _REQUEST_ID.fullmatch(sent_id) else secrets.token_hex(8)
+        exchange = scope[EXCHANGE] = Exchange(request_id)
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        status = size = 0
+
+        async def counted(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = with_own_fields(message["headers"], request_id)
+            elif message["type"] == "http.response.body":
+                size += len(message.get("body", b""))
+            await send(message)
+
+        outcome = ""
+        try:
+            if scope["method"] == "OPTIONS":
+                await respond(counted, 204, preflight(headers))
+            else:
+                await self._app(scope, receive, counted)
+        except ClientGone:
+            outcome = "client-gone"
+        except ProxyError as error:
+            outcome = type(error).__name__
+            if isinstance(error, RequestError) and not exchange.verdict:
+                exchange.verdict = "reject" if isinstance(error, QueryRejected) else "refuse"
+            if not status:
+                await respond(counted, *render(error, request_id=request_id, accept=field(headers, b"accept")))
+            else:
+                structlog.get_logger().warning("transfer_broken", error=str(error))
+        except Exception:
+            outcome = "internal-error"
+            structlog.get_logger().exception("request_failed", path=scope["path"])
+            if not status:
+                await respond(counted, *render_internal(request_id=request_id, accept=field(headers, b"accept")))
+        finally:
+            _log(scope, exchange, status, size, outcome)
+
+
+def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str) -> None:
+    operation, parsed = exchange.operation, exchange.parsed
+    fields: dict[str, object] = {f"{name}_ms": round(ms, 2) for name, ms in exchange.timings_ms.items()}
+    if parsed is not None:
+        fields["form"] = str(getattr(parsed, "form", "UPDATE"))
+    elif operation is not None:
+        fields["form"] = str(operation.kind)
+    if exchange.verdict:
+        fields["verdict"] = exchange.verdict
+    if exchange.question is not None:
+        fields["question"] = True
+    if outcome:
+        fields["outcome"] = outcome
+    structlog.get_logger().info(
+        "exchange",
+        method=scope["method"],
+        path=scope["path"],
+        status=status,
+        bytes=size,
+        total_ms=round((time.perf_counter() - exchange.started_at) * 1000, 2),
+        **fields,
+    )
+
+
+def with_own_fields(headers: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+    """Add the request id and exactly one Access-Control-Allow-Origin, whatever the backend says about either."""
+    kept = [f for f in headers if f[0] not in _CORS_NAMES and f[0] != b"x-request-id"]
+    return [*kept, *_CORS, (b"x-request-id", request_id.encode("latin-1"))]
+
+
+def preflight(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The fields of an answer to OPTIONS; with Origin and Access-Control-Request-Method it is a CORS preflight."""
+    answer = [(b"allow", PREFLIGHT_METHODS)]
+    if field(headers, b"access-control-request-method") is not None:
+        answer.append((b"access-control-allow-methods", PREFLIGHT_METHODS))
+        wanted = field(headers, b"access-control-request-headers")
+        if wanted is not None and re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,2000}", wanted):
+            # "*" does not cover Authorization, so the names are repeated.
+            answer.append((b"access-control-allow-headers", wanted.encode("latin-1")))
+            answer.append((b"vary", b"access-control-request-headers"))
+        answer.append((b"access-control-max-age", b"600"))
+    return answer

@@ -1,0 +1,110 @@
+"""Our own pages: ``/-/…`` and ``/text2sparql`` (starlette; none of them is on the path of a query)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router
+
+from proxy.errors import MalformedRequest, UnknownPath, UnsupportedMediaType
+from proxy.pipeline.sparql import SparqlPath
+from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body
+from proxy.protocol.middleware import EXCHANGE
+from proxy.protocol.problems import describe_finding
+from proxy.protocol.questions import QuestionAnswers
+from proxy.protocol.request import read_operation, split_media_type
+from proxy.query.operation import OperationKind, Question, SparqlOperation
+from proxy.validation.finding import Severity
+
+NO_STORE = {"cache-control": "no-store"}
+
+
+class Pages:
+    """The pages, for datasets by name; the first is meant where a request names none."""
+
+    def __init__(
+        self, paths: Mapping[str, SparqlPath], questions: Mapping[str, QuestionAnswers], *, body_limit_bytes: int
+    ) -> None:
+        self._paths = paths
+        self._questions = questions
+        self._limit = body_limit_bytes
+        self.router = Router(
+            [
+                Route("/-/live", self.live, methods=["GET"]),
+                Route("/-/ready", self.ready, methods=["GET"]),
+                Route("/-/index", self.index, methods=["GET"]),
+                Route("/-/check", self.check, methods=["POST"]),
+                Route("/text2sparql", self.text2sparql, methods=["GET"]),
+            ],
+            redirect_slashes=False,
+            default=_not_here,
+        )
+
+    async def live(self, request: Request) -> Response:
+        """200 while the process answers at all."""
+        return JSONResponse({"live": True}, headers=NO_STORE)
+
+    async def ready(self, request: Request) -> Response:
+        """200 once index and engine can serve and the backend answers; else 503 and what is missing."""
+        reasons = {name: await path.dataset.readiness() for name, path in self._paths.items()}
+        is_ready = not any(reasons.values())
+        flat = [reason for found in reasons.values() for reason in found]
+        content = {"ready": is_ready, "reasons": flat, "datasets": reasons}
+        return JSONResponse(content, status_code=200 if is_ready else 503, headers=NO_STORE)
+
+    async def index(self, request: Request) -> Response:
+        """What is known of the graph, in numbers."""
+        return JSONResponse(self._path(request).dataset.summary(), headers=NO_STORE)
+
+    async def check(self, request: Request) -> Response:
+        """What the validator says about a query; runs nothing, so a proof is by the index alone."""
+        headers = request.scope["headers"]
+        body = await read_body(headers, request.receive, limit_bytes=self._limit)
+        content_type = request.headers.get("content-type")
+        if split_media_type(content_type)[0] in (None, "text/plain"):
+            content_type = "application/sparql-query"
+        operation = read_operation(
+            method="POST",
+            query_string=request.scope["query_string"],
+            content_type=content_type,
+            body=body,
+            expected=OperationKind.QUERY,
+        )
+        if not isinstance(operation, SparqlOperation):
+            raise UnsupportedMediaType("a query is wanted: its text as the body, or query= in a form")
+        path = self._path(request)
+        findings = await path.check(operation)
+        is_rejected = any(f.severity is Severity.PROVED_EMPTY for f in findings or ())
+        content = {
+            "verdict": "reject" if is_rejected else "pass",
+            "findings": [describe_finding(f) for f in findings or ()],
+        }
+        if findings is None:
+            content["note"] = "; ".join(path.dataset.reasons()) or "there is no index, so nothing can be found"
+        return JSONResponse(content, headers=NO_STORE)
+
+    async def text2sparql(self, request: Request) -> Response:
+        """The TEXT2SPARQL challenge's interface: a question in, the query out, not run."""
+        text, dataset = request.query_params.get("question", ""), request.query_params.get("dataset", "")
+        if not text.strip():
+            raise MalformedRequest("question= is missing")
+        name = dataset if dataset in self._questions else next(iter(self._questions))
+        question = Question(text, request.query_params.get("lang"), accept=field(request.scope["headers"], b"accept"))
+        exchange = request.scope[EXCHANGE]
+        exchange.question = question
+        with ClientWatch(request.receive, is_body_read=False) as watch:
+            watch.begin()
+            translation = await self._questions[name].translate(question)
+        return JSONResponse({"dataset": dataset, "question": text, "query": translation.query})
+
+    def _path(self, request: Request) -> SparqlPath:
+        name = request.query_params.get("dataset") or next(iter(self._paths))
+        if name not in self._paths:
+            raise MalformedRequest(f"there is no dataset {name!r}; there is {', '.join(self._paths)}")
+        return self._paths[name]
+
+
+async def _not_here(scope: Scope, receive: Receive, send: Send) -> None:
+    raise UnknownPath(f"nothing is served at {scope['path']}; there is /-/live, /-/ready, /-/index, /-/check")
