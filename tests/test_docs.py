@@ -56,8 +56,8 @@ def test_every_plugin_runs_and_is_described(name):
 def test_every_dependency_has_its_line():
     """docs/dependencies.md tells of each package what it is for, and of no other."""
     project = PROJECT["project"]
-    wanted = {name_of(r) for r in [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]}
-    wanted |= {name_of(r) for r in PROJECT["build-system"]["requires"]}
+    lists = [project["dependencies"], *project["optional-dependencies"].values(), PROJECT["build-system"]["requires"]]
+    wanted = {name_of(requirement) for requirements in lists for requirement in requirements}
     rows = re.findall(r"^\| ([^|]+) \|", read("docs/dependencies.md"), re.MULTILINE)
     named = {re.sub(r" \(.*?\)", "", name).strip() for row in rows if row not in ("package", "---") for name in _split(row)}
     assert named == wanted
@@ -90,12 +90,9 @@ def commands() -> list[str]:
     found = []
     for file in DOCUMENTS:
         for block in re.findall(r"```sh\n(.*?)```", file.read_text(encoding="utf-8"), re.DOTALL):
-            lines = block.replace("\\\n", " ").splitlines()
-            found += [
-                line.removeprefix("$ ").removeprefix(".venv/bin/")
-                for line in lines
-                if re.match(r"(\$ )?(\.venv/bin/)?sparlance ", line)
-            ]
+            for line in block.replace("\\\n", " ").splitlines():
+                command = line.removeprefix("$ ").removeprefix(".venv/bin/")
+                found += [command] if command.startswith("sparlance ") else []
     return sorted(set(found))
 
 

@@ -9,7 +9,7 @@ DEEPEST_HARBOURS = (
     "SELECT ?name ?depth WHERE { ?harbour a h:Harbour ; rdfs:label ?name ; h:depthM ?depth . "
     'FILTER(lang(?name) = "en") } ORDER BY DESC(?depth) LIMIT 3'
 )
-QUESTION = "How many ferries are operated by Skerry Line?"
+QUESTION = "Which vessels have their home port in Amber Haven?"
 BERTHS_OF_LIGHTHOUSES = "SELECT ?lighthouse ?berths WHERE { ?lighthouse a h:Lighthouse ; h:berths ?berths }"
 
 

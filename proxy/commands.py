@@ -1,0 +1,358 @@
+"""What the commands of ``sparlance`` do, once their arguments are settings."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from proxy import __version__
+from proxy.cli import DONE, FAILED, REFUSED
+from proxy.config import SECRETS, SECTIONS, BackendSettings, Config, keys
+from proxy.errors import Abstained, ConfigError, MalformedQuery, ProxyError
+
+
+class ProgressLine:
+    """Tells how far long work is: one line that is written over on a terminal, a line for each phase elsewhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._phase = ""
+        self._width = 0
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        if self._is_terminal:
+            text = f"{phase} {done}/{total}" if total else phase
+            self._stream.write("\r" + text.ljust(self._width))
+            self._width = len(text)
+        elif phase != self._phase:
+            self._stream.write(f"{phase} ...\n")
+        self._phase = phase
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Take the line away again."""
+        if self._is_terminal and self._width:
+            self._stream.write("\r" + " " * self._width + "\r")
+            self._stream.flush()
+            self._width = 0
+
+
+# -- serve, demo
+
+
+def serve(config: Config) -> int:
+    """Serve until a signal says stop."""
+    require_source(config)
+    return _run(config, told=_nothing_more)
+
+
+def demo(config: Config) -> int:
+    """Serve the demo graph, with checks and questions on whatever the settings say; print the tour once all of it works."""
+    from proxy.demo.coast import graph, ontology
+    from proxy.demo.tour import stops
+
+    async def told(url: str, datasets: Sequence[Any]) -> None:
+        for dataset in datasets:
+            await dataset.built()
+            if reasons := dataset.reasons():
+                _say(f"sparlance: the demo is not complete: {'; '.join(reasons)}")
+                return
+        lines = ["", "Three things to paste into another terminal:"]
+        for stop in stops(url):
+            lines += ["", f"# {stop.promise}", stop.command]
+        print(*lines, "", "Ctrl-C ends the demo.", sep="\n", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="sparlance-demo-") as folder:
+        files = {"coast.nt": graph(), "ontology.ttl": ontology()}
+        for name, text in files.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
+        settings = msgspec.structs.replace(
+            config,
+            backend=BackendSettings(load=tuple(str(Path(folder, name)) for name in files)),
+            index=msgspec.structs.replace(config.index, enabled=True),
+            validation=msgspec.structs.replace(config.validation, policy="reject"),
+            nl=msgspec.structs.replace(config.nl, enabled=True),
+        )
+        return _run(settings, told=told)
+
+
+def require_source(config: Config) -> None:
+    """Raise ConfigError, saying what to give, if there is nothing to serve."""
+    if not (config.backend.url or config.backend.load):
+        raise ConfigError(
+            "",
+            "nothing to serve: give --load FILE (RDF files), or --backend KIND --url ROOT_URL (a server); try sparlance demo",
+        )
+
+
+Told = Callable[[str, Sequence[Any]], Awaitable[None]]
+
+
+async def _nothing_more(url: str, datasets: Sequence[Any]) -> None:
+    """The address is all that ``serve`` prints."""
+
+
+def _run(config: Config, *, told: Told) -> int:
+    import structlog
+
+    from proxy.app import create_app
+    from proxy.log import configure
+    from proxy.server import bind, is_loopback, run, url_of
+
+    configure(config.log)
+    listener = bind(config.server)
+    url = url_of(listener)
+    if not is_loopback(listener):
+        _say(f"warning: {config.server.host} can be reached by other machines, and Sparlance asks nobody who they are")
+    progress = ProgressLine(sys.stderr)
+    app = create_app(config, load_progress=progress)
+    progress.end()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def announce() -> None:
+        datasets = tuple(app.datasets)
+        names = ", ".join(dataset.backend.name for dataset in datasets)
+        structlog.get_logger().info("serving", url=url, backend=names, version=__version__)
+        waits = "; the index is being built, /-/ready tells when" if config.index.enabled else ""
+        print(f"Sparlance answers at {url}/sparql, in front of {names}{waits}", flush=True)
+        tasks.add(asyncio.create_task(_coroutine(told(url, datasets))))
+
+    return DONE if run(app, listener, config.server, announce=announce) else FAILED
+
+
+async def _coroutine(awaitable: Awaitable[None]) -> None:
+    await awaitable
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# -- check, index, ask: the same parts without a server
+
+
+@asynccontextmanager
+async def _dataset(config: Config, *, nl: bool) -> AsyncIterator[Any]:
+    """Open the dataset that the settings describe, with its index built.
+
+    Raises:
+        ProxyError: it cannot be built.
+    """
+    require_source(config)
+    from proxy.app import create_app
+
+    settings = msgspec.structs.replace(
+        config,
+        nl=msgspec.structs.replace(config.nl, enabled=nl),
+        index=msgspec.structs.replace(config.index, enabled=True),
+    )
+    progress = ProgressLine(sys.stderr)
+    [dataset] = create_app(settings, load_progress=progress).datasets
+    try:
+        dataset.start()
+        built = asyncio.create_task(dataset.built())
+        while not built.done():
+            build = dataset.index_build
+            if build.phase and dataset.index is None:
+                progress(f"index: {build.phase}", build.done, build.total)
+            elif dataset.index is not None:
+                progress("question engine", 0, 0)
+            await asyncio.wait([built], timeout=0.05)
+        progress.end()
+        if reasons := dataset.reasons():
+            raise ProxyError("; ".join(reasons))
+        yield dataset
+    finally:
+        progress.end()
+        await dataset.aclose()
+
+
+def check(config: Config, text: str, *, as_json: bool) -> int:
+    """Print the findings on the query *text*; REFUSED if it is not SPARQL, or proved to have no solutions."""
+    require_source(config)
+    from proxy.query.model import ParsedQuery
+    from proxy.query.parse import parse
+
+    try:
+        parsed = parse(text)
+    except MalformedQuery as error:
+        _print_findings([], as_json=as_json, verdict="malformed", error=error)
+        return REFUSED
+    if not isinstance(parsed, ParsedQuery):
+        raise ProxyError("this is an update; only a query can be checked against the graph")
+    return asyncio.run(_check(config, parsed, as_json=as_json))
+
+
+async def _check(config: Config, parsed: Any, *, as_json: bool) -> int:
+    from proxy.pipeline.sparql import may_be_refused
+    from proxy.validation.check import check as findings_of
+    from proxy.validation.finding import Severity
+
+    async with _dataset(config, nl=False) as dataset:
+        findings = findings_of(parsed, dataset.index)
+        verdict = "pass"
+        for finding in findings:
+            if finding.severity is Severity.PROVED_EMPTY and finding.confirmation and may_be_refused(parsed):
+                has_solutions = await dataset.backend.ask(finding.confirmation, timeout_s=config.validation.confirm_timeout_s)
+                verdict = verdict if has_solutions else "reject"
+    _print_findings(findings, as_json=as_json, verdict=verdict)
+    return REFUSED if verdict == "reject" else DONE
+
+
+def _print_findings(findings: Sequence[Any], *, as_json: bool, verdict: str, error: MalformedQuery | None = None) -> None:
+    if as_json:
+        shown: dict[str, Any] = {"verdict": verdict, "findings": findings}
+        if error is not None:
+            shown |= {"message": str(error), "line": error.line, "column": error.column}
+        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        return
+    if error is not None:
+        where = f"{error.line}:{error.column}: " if error.line else ""
+        print(f"{where}{error}")
+    for finding in findings:
+        print(f"{finding.line}:{finding.column}: {finding.severity}: {finding.pattern}")
+        print(f"    {finding.message}")
+        for label, lines in (("the graph has", [finding.evidence]), ("try", finding.suggestions)):
+            for line in filter(None, lines):
+                print(f"    {label}: {line}")
+    print(
+        {"pass": "pass", "reject": "reject: the query can have no solutions on this graph"}.get(verdict, "reject: not SPARQL")
+    )
+
+
+def show_index(config: Config, *, as_json: bool) -> int:
+    """Build the index and print what it holds."""
+
+    async def summary() -> dict[str, Any]:
+        async with _dataset(config, nl=False) as dataset:
+            shown: dict[str, Any] = dataset.summary()
+            shown["properties_by_class"] = {c: dataset.index.properties_of(c) for c in dataset.index.class_instances}
+            return shown
+
+    shown = asyncio.run(summary())
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+        return DONE
+    print(f"{shown['backend']}: {shown['triples']} triples, {len(shown['classes'])} classes, {shown['properties']} properties")
+    for part in shown["incomplete"]:
+        print(f"incomplete: class {part['class'] or 'any'}, property {part['property'] or 'any'}: {part['reason']}")
+    for class_, instances in shown["classes"].items():
+        print(f"\n{class_}  ({instances} instances)")
+        for property_, triples in sorted(shown["properties_by_class"][class_].items()):
+            print(f"    {property_}  {triples}")
+    return DONE
+
+
+def ask(config: Config, question: str, *, language: str | None, style: str) -> int:
+    """Print the answer to *question*, or only its query; REFUSED if no answer is good enough."""
+    require_source(config)
+    try:
+        return asyncio.run(_ask(config, question, language=language, style=style))
+    except Abstained as error:
+        _say(f"sparlance: {error}")
+        return REFUSED
+
+
+async def _ask(config: Config, question: str, *, language: str | None, style: str) -> int:
+    from proxy.pipeline.question import translate
+    from proxy.query.model import ParsedQuery, QueryForm
+    from proxy.query.operation import Question
+    from proxy.query.parse import parse
+
+    async with _dataset(config, nl=True) as dataset:
+        translation = await translate(Question(question, language), dataset)
+        if style == "query":
+            print(translation.query)
+            return DONE
+        parsed = parse(translation.query)
+        if isinstance(parsed, ParsedQuery) and parsed.form is QueryForm.ASK:
+            answer = await dataset.backend.ask(translation.query, timeout_s=config.nl.timeout_s)
+            print(msgspec.json.encode({"head": {}, "boolean": answer}).decode() if style == "json" else ("no", "yes")[answer])
+            return DONE
+        solutions = await dataset.backend.select(translation.query, timeout_s=config.nl.timeout_s)
+    if style == "json":
+        bindings = [
+            {v: _as_json(t) for v, t in zip(solutions.variables, row, strict=True) if t is not None} for row in solutions.rows
+        ]
+        document = {"head": {"vars": solutions.variables}, "results": {"bindings": bindings}}
+        print(msgspec.json.format(msgspec.json.encode(document)).decode())
+    else:
+        rows = [["" if t is None else _as_text(t) for t in row] for row in solutions.rows]
+        print(table(list(solutions.variables), rows))
+    return DONE
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell, with a rule under the heads."""
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = [heads, ["-" * w for w in widths], *rows]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _as_text(term: Any) -> str:
+    from proxy.query.term import BlankNode, Iri, Literal
+
+    match term:
+        case Iri():
+            return str(term)
+        case Literal():
+            return str(term.lexical)
+        case BlankNode():
+            return f"_:{term.label}"
+    return f"<< {_as_text(term.subject)} {_as_text(term.predicate)} {_as_text(term.object)} >>"
+
+
+def _as_json(term: Any) -> dict[str, Any]:
+    """A term as in SPARQL 1.1 Query Results JSON Format, section 3.2.2."""
+    from proxy.query.term import XSD_STRING, BlankNode, Iri, Literal
+
+    match term:
+        case Iri():
+            return {"type": "uri", "value": term.value}
+        case BlankNode():
+            return {"type": "bnode", "value": term.label}
+        case Literal(language=str() as language):
+            return {"type": "literal", "value": term.lexical, "xml:lang": language}
+        case Literal():
+            datatype = {} if term.datatype == XSD_STRING else {"datatype": term.datatype}
+            return {"type": "literal", "value": term.lexical, **datatype}
+    parts = {"subject": term.subject, "predicate": term.predicate, "object": term.object}
+    return {"type": "triple", "value": {name: _as_json(part) for name, part in parts.items()}}
+
+
+# -- config
+
+
+def config_as_toml(config: Config) -> str:
+    """The settings in effect, as a file that would bring them about; secrets are not in it."""
+    lines: list[str] = []
+    for section in SECTIONS:
+        settings = getattr(config, section)
+        lines.append(f"[{section}]")
+        lines += [f"{k} = {_toml(getattr(settings, k))}" for k in keys(section) if f"{section}.{k}" not in SECRETS]
+        for name, options in config.plugins.options.items() if section == "plugins" else ():
+            lines += ["", f"[plugins.{name}]", *(f"{_toml_key(k)} = {_toml(v)}" for k, v in options.items())]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _toml_key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else _toml(name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml_key(k)} = {_toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, bool | str):
+        return msgspec.json.encode(value).decode()  # a JSON string is a TOML basic string
+    return str(value)

@@ -1,0 +1,228 @@
+"""The command line: flags become settings, failures become one sentence and an exit code."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy.cli import main, parser
+from proxy.commands import ProgressLine, config_as_toml, table
+from proxy.config import Config, load_config
+
+GRAPH = """
+@prefix e: <http://e.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+e:a a e:Mill ; rdfs:label "Old Mill" ; e:wheels 2 .
+e:b a e:Mill ; rdfs:label "New Mill" ; e:wheels 1 ; e:river e:r .
+e:r a e:River ; rdfs:label "Long River" .
+"""
+EMPTY = "PREFIX e: <http://e.example/> SELECT * WHERE { ?r a e:River ; e:wheels ?n }"
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """A file with a small graph."""
+    file = tmp_path / "mills.ttl"
+    file.write_text(GRAPH, encoding="utf-8")
+    return str(file)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """Work in a folder without config.toml, under no variable of ours."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPARLANCE_CONFIG", raising=False)
+
+
+def leaves() -> list[list[str]]:
+    """Every command and sub-command, as words."""
+    found = []
+
+    def walk(current, words):
+        actions = [a for a in current._actions if a.__class__.__name__ == "_SubParsersAction"]
+        if not actions:
+            found.append(words)
+        for action in actions:
+            for name, child in action.choices.items():
+                walk(child, [*words, name])
+
+    walk(parser(), [])
+    return found
+
+
+@pytest.mark.parametrize("words", leaves(), ids=" ".join)
+def test_every_command_explains_itself_with_an_example(words, capsys):
+    """--help says what the command does, and shows one call that the parser takes."""
+    with pytest.raises(SystemExit) as stopped:
+        main([*words, "--help"])
+    shown = capsys.readouterr().out
+    assert stopped.value.code == 0
+    assert f"sparlance {' '.join(words)}" in shown.partition("example")[2]
+
+
+def test_config_check_says_that_all_is_well(capsys):
+    """Exit code 0, and what was read."""
+    assert main(["config", "check"]) == 0
+    assert "every setting can be used" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[server]\nprot = 1\n", "server.prot"),
+        ("[server]\nport = 'x'\n", "server.port"),
+        ("[plugins]\nenabled = ['nowhere']\n", "plugins.enabled"),
+    ],
+)
+def test_config_check_names_the_key(tmp_path, capsys, text, named):
+    """Exit code 2 and one line on stderr; ./config.toml is found without a flag."""
+    (tmp_path / "config.toml").write_text(text, encoding="utf-8")
+    assert main(["config", "check"]) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith(f"sparlance: {named}: ") and told.err.count("\n") == 1
+    assert told.out == ""
+
+
+@pytest.mark.parametrize("command", [["serve"], ["check", "-"], ["ask", "Who?"], ["index", "show"]])
+def test_nothing_to_serve_says_what_to_give(command, capsys, monkeypatch):
+    """Without --load and --url there is one sentence with both, and the demo."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT * { ?s ?p ?o }"))
+    assert main(command) == 2
+    told = capsys.readouterr().err
+    assert "--load" in told and "--url" in told and "sparlance demo" in told
+
+
+def test_config_show_can_be_read_again(tmp_path, capsys, monkeypatch):
+    """What it prints is a file with the same settings; a secret is not in it."""
+    monkeypatch.setenv("SPARLANCE_BACKEND_AUTHORIZATION", "Basic c2VjcmV0")
+    (tmp_path / "config.toml").write_text(
+        '[backend]\nload = ["a \\"b\\".ttl"]\n[plugins.x]\n"a key" = [1.5, true, {b = "ü"}]\n', encoding="utf-8"
+    )
+    assert main(["config", "show"]) == 0
+    shown = capsys.readouterr().out
+    assert "c2VjcmV0" not in shown
+    again = tmp_path / "again.toml"
+    again.write_text(shown, encoding="utf-8")
+    first, second = load_config(tmp_path / "config.toml"), load_config(again)
+    assert (second.backend, second.plugins.options) == (first.backend, first.plugins.options)
+    assert config_as_toml(Config()).count("\n[") == 7
+
+
+def test_plugin_list_says_which_are_on(tmp_path, capsys):
+    """With the first line of each one's docstring; nothing is run."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "a.py").write_text('"""Does a."""\nraise SystemExit\n', encoding="utf-8")
+    (folder / "b.py").write_text('"""Does b."""\n', encoding="utf-8")
+    (tmp_path / "config.toml").write_text('[plugins]\nenabled = ["b"]\n', encoding="utf-8")
+    assert main(["plugin", "list"]) == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["off", "a", "Does", "a."],
+        ["on", "b", "Does", "b."],
+    ]
+
+
+def test_the_last_source_of_data_wins(tmp_path, graph, capsys):
+    """--load replaces the url of the file, so that a query file can be checked against another graph."""
+    (tmp_path / "config.toml").write_text("[backend]\nurl = 'http://127.0.0.1:9'\n", encoding="utf-8")
+    assert main(["config", "show"]) == 0
+    assert main(["index", "show", "--load", graph]) == 0
+    assert "embedded store" in capsys.readouterr().out
+
+
+def test_check_tells_what_cannot_be(tmp_path, graph, capsys):
+    """Exit code 1; the pattern, the evidence and where it stands, as text and as JSON."""
+    (tmp_path / "q.rq").write_text(EMPTY, encoding="utf-8")
+    assert main(["check", "q.rq", "--load", graph]) == 1
+    text = capsys.readouterr().out
+    assert "proved-empty" in text and text.splitlines()[-1].startswith("reject")
+    assert main(["check", "q.rq", "--load", graph, "--format", "json"]) == 1
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["verdict"] == "reject"
+    assert any(f["severity"] == "proved-empty" and "wheels" in f["pattern"] for f in shown["findings"])
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "last"),
+    [
+        ("SELECT * { ?s ?p ?o }", 0, "pass"),
+        ("SELECT * {", 1, "reject: not SPARQL"),
+        ("PREFIX e: <http://e.example/> SELECT * { ?m a e:Mill OPTIONAL { ?m e:mayor ?x } }", 0, "pass"),
+        ("PREFIX e: <http://e.example/> ASK { ?r a e:River ; e:wheels ?n }", 0, "pass"),
+    ],
+    ids=["anything", "malformed", "optional", "ask"],
+)
+def test_check_reads_standard_input(graph, capsys, monkeypatch, query, code, last):
+    """The exit code is for scripts: 0 pass, 1 refused. Emptiness inside OPTIONAL, and that of ASK, refuses nothing."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(query))
+    assert main(["check", "--load", graph]) == code
+    assert capsys.readouterr().out.splitlines()[-1] == last
+
+
+def test_check_does_not_judge_updates(graph, capsys, monkeypatch):
+    """It says so, with exit code 2."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("CLEAR ALL"))
+    assert main(["check", "--load", graph]) == 2
+    assert "update" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["check", "nowhere.rq", "--load", "mills.ttl"], "nowhere.rq"),
+        (["index", "show", "--load", "nowhere.ttl"], "nowhere.ttl"),
+        (["index", "show", "--load", "mills.docx"], "mills.docx"),
+        (["index", "show", "--url", "http://127.0.0.1:9", "--timeout-s", "2"], "127.0.0.1:9"),
+        (["index", "show", "--url", "http://127.0.0.1:9", "--load", "mills.ttl"], "backend.load"),
+        (["serve", "--load", "mills.ttl", "--port", "70000"], "server.port"),
+        (["serve", "--config", "nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_a_failure_is_one_sentence(graph, capsys, command, named):
+    """Exit code 2, what is wrong on stderr, nothing on stdout, no traceback."""
+    assert main(command) == 2
+    told = capsys.readouterr()
+    assert named in told.err.splitlines()[-1]
+    assert told.out == "" and "Traceback" not in told.err
+
+
+def test_index_show_counts(graph, capsys):
+    """Classes, instances and properties, as text and as JSON; progress is on stderr."""
+    assert main(["index", "show", "--load", graph]) == 0
+    told = capsys.readouterr()
+    assert "http://e.example/Mill  (2 instances)" in told.out
+    assert "index" in told.err
+    assert main(["index", "show", "--load", graph, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["classes"] == {"http://e.example/Mill": 2, "http://e.example/River": 1}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_writes_over_itself_on_a_terminal():
+    """One line, which is gone in the end; elsewhere one line for each phase."""
+    terminal, pipe = Terminal(), io.StringIO()
+    for stream in (terminal, pipe):
+        progress = ProgressLine(stream)
+        for done in (1, 2):
+            progress("classes", done, 2)
+        progress.end()
+    assert terminal.getvalue() == "\rclasses 1/2\rclasses 2/2\r           \r"
+    assert pipe.getvalue() == "classes ...\n"
+
+
+def test_a_table_is_as_wide_as_it_must_be():
+    """No solutions leave the heads."""
+    assert table(["name", "n"], [["Old Mill", "2"]]) == "name      n\n--------  -\nOld Mill  2"
+    assert table(["n"], []) == "n\n-"
+
+
+def test_python_m_proxy_is_the_command():
+    """For environments whose scripts are not on the path."""
+    assert "from proxy.cli import main" in Path(__file__).parents[1].joinpath("proxy", "__main__.py").read_text(
+        encoding="utf-8"
+    )
