@@ -1,0 +1,177 @@
+"""Terms of the grammar: IRIs, literals, variables, blank nodes, and the prologue that prefixed names rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urljoin
+
+from proxy.errors import MalformedQuery
+from proxy.query.model import Term, is_relative
+from proxy.query.parse_tokens import Tokens, unescape_local, unescape_string
+from proxy.query.term import RDF, RDF_LANG_STRING, RDF_TYPE, XSD, Iri, Literal, Variable
+
+_RDF_TYPE = Iri(RDF_TYPE)
+_RDF_NIL = Iri(RDF + "nil")
+_TRUE = Literal("true", XSD + "boolean")
+_FALSE = Literal("false", XSD + "boolean")
+
+
+class TermParser(Tokens):
+    """Reads terms; keeps the prefixes and the base that are in force.
+
+    Args:
+        prefixes: predeclared by the backend; the text's own declarations come first.
+    """
+
+    def __init__(self, text: str, prefixes: Mapping[str, str]) -> None:
+        super().__init__(text)
+        self._predeclared = prefixes
+        self.prefixes: dict[str, str] = {}
+        self.base: str | None = None
+        self._iris: dict[str, Iri] = {}
+        self._labels: dict[str, int] = {}
+        self._pattern_id = 0
+        self._anonymous = 0
+        self._anonymous_prefix = "_:anon"
+        while self._anonymous_prefix in self.text:
+            self._anonymous_prefix += "x"
+
+    # -- prologue
+
+    def prologue(self) -> None:
+        while True:
+            if self.accept_word("BASE"):
+                self.base = self._iri_reference().value
+                self._iris.clear()
+            elif self.accept_word("PREFIX"):
+                name = self.take("PNAME")
+                if not name.endswith(":") or name.count(":") > 1:
+                    raise self.fail(f"expected a prefix and a colon, found {name}")
+                self.prefixes[name[:-1]] = self._iri_reference().value
+                self._iris.clear()
+            else:
+                return
+
+    # -- IRIs
+
+    def _iri_reference(self) -> Iri:
+        value = self.take("IRI")[1:-1]
+        if self.base is not None:
+            iri = Iri(value)
+            if is_relative(iri):
+                try:
+                    return Iri(urljoin(self.base, value) if value else self.base.partition("#")[0])
+                except ValueError as exc:
+                    raise self.fail(f"<{value}> cannot be resolved against <{self.base}>") from exc
+            return iri
+        return Iri(value)
+
+    def _prefixed_name(self) -> Iri:
+        name = self.values[self.at]
+        prefix, _, local = name.partition(":")
+        namespace = self.prefixes.get(prefix)
+        if namespace is None:
+            namespace = self._predeclared.get(prefix)
+            if namespace is None:
+                line, column = self.position(self.starts[self.at])
+                raise MalformedQuery(
+                    f"line {line}, column {column}: prefix {prefix}: is not declared", line=line, column=column
+                )
+        self.at += 1
+        return Iri(namespace + unescape_local(local))
+
+    @property
+    def is_iri(self) -> bool:
+        return self.kinds[self.at] in ("IRI", "PNAME")
+
+    def iri(self) -> Iri:
+        """iri ::= IRIREF | PrefixedName"""
+        kind = self.kinds[self.at]
+        if kind != "IRI" and kind != "PNAME":
+            raise self.error("an IRI")
+        value = self.values[self.at]
+        found = self._iris.get(value)
+        if found is not None:
+            self.at += 1
+            return found
+        found = self._iris[value] = self._iri_reference() if kind == "IRI" else self._prefixed_name()
+        return found
+
+    def variable(self) -> Variable:
+        return Variable(self.take("VAR")[1:])
+
+    def variable_or_iri(self) -> Variable | Iri:
+        return self.variable() if self.kind == "VAR" else self.iri()
+
+    # -- literals
+
+    @property
+    def is_literal(self) -> bool:
+        return self.kinds[self.at] in ("STRING", "NUMBER") or self.is_word("TRUE", "FALSE")
+
+    def string(self) -> str:
+        value = self.take("STRING")
+        quotes = 3 if len(value) >= 6 and value[:3] in ('"""', "'''") else 1
+        return unescape_string(value[quotes:-quotes])
+
+    def literal(self) -> Literal:
+        """RDFLiteral | NumericLiteral | BooleanLiteral"""
+        kind = self.kinds[self.at]
+        if kind == "STRING":
+            lexical = self.string()
+            if self.kind == "LANG":
+                return Literal(lexical, RDF_LANG_STRING, self.take("LANG")[1:])
+            if self.accept("^^"):
+                return Literal(lexical, self.iri().value)
+            return Literal(lexical)
+        if kind == "NUMBER":
+            text = self.take("NUMBER")
+            if "e" in text or "E" in text:
+                return Literal(text, XSD + "double")
+            return Literal(text, XSD + ("decimal" if "." in text else "integer"))
+        if self.is_word("TRUE", "FALSE"):
+            self.at += 1
+            # the grammar has these two in lower case only
+            if (word := self.text[self.starts[self.at - 1] : self.ends[self.at - 1]]) not in ("true", "false"):
+                raise self.fail(f"expected true or false, found {word}")
+            return _TRUE if word == "true" else _FALSE
+        raise self.error("a literal")
+
+    # -- blank nodes
+
+    def anonymous(self) -> Variable:
+        self._anonymous += 1
+        return Variable(f"{self._anonymous_prefix}{self._anonymous}")
+
+    def begin_pattern(self) -> None:
+        """A new basic graph pattern begins: a blank node label must not be used on both sides (Query, section 5.1.1)."""
+        self._pattern_id += 1
+
+    def blank_node(self) -> Variable:
+        label = self.take("BNODE")
+        if self._labels.setdefault(label, self._pattern_id) != self._pattern_id:
+            raise self.fail(f"blank node {label} is used in two basic graph patterns")
+        return Variable(label)
+
+    def ground_term(self) -> Iri | Literal:
+        """An IRI or a literal, as VALUES has them."""
+        return self.iri() if self.is_iri else self.literal()
+
+    def term(self) -> Term:
+        """VarOrTerm, without collections and property lists."""
+        kind = self.kinds[self.at]
+        if kind == "VAR":
+            return self.variable()
+        if kind == "IRI" or kind == "PNAME":
+            return self.iri()
+        if kind == "BNODE":
+            return self.blank_node()
+        return self.literal()
+
+    def verb_a(self) -> Iri:
+        self.take("a")
+        return _RDF_TYPE
+
+    @staticmethod
+    def nil() -> Iri:
+        return _RDF_NIL

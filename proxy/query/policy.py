@@ -1,0 +1,108 @@
+"""Which operations the configuration lets through, decided on what was parsed, never on words in the text.
+
+For text that could not be parsed there is only the text: ``holds_update_keywords`` and ``holds_service_keyword`` err on the
+side of seeing too much, inside strings and comments too, because backends differ in what they take for a string.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from proxy.errors import MalformedQuery, MalformedRequest, OperationForbidden
+from proxy.query.model import Load, ParsedOperation, ParsedQuery, ParsedUpdate, Service, walk
+from proxy.query.operation import OperationKind
+from proxy.query.parse_tokens import expand_codepoints
+from proxy.query.term import Iri
+
+ANY_SERVICE = "*"
+"""In ``allowed_services``: every IRI, and a variable too."""
+
+
+def require_allowed(
+    parsed: ParsedOperation,
+    *,
+    expected: OperationKind,
+    allow_updates: bool,
+    allowed_services: Collection[str],
+) -> None:
+    """Return if *parsed* may go to the backend.
+
+    SERVICE and LOAD make the backend fetch what the client names, so both are held to the same list; SERVICE wherever it
+    stands: sub-queries, EXISTS, MINUS, the WHERE of an update.
+
+    Args:
+        expected: what the request came as.
+        allowed_services: IRIs, compared as they are after prefixes and BASE; ``*`` for any.
+    Raises:
+        MalformedRequest: an update sent as a query, or a query as an update.
+        OperationForbidden: the configuration does not allow it; names the setting.
+    """
+    if isinstance(parsed, ParsedUpdate):
+        if expected is not OperationKind.UPDATE:
+            if not parsed.operations:
+                raise MalformedRequest("there is no query in the text")
+            raise MalformedRequest("this is an update, sent as a query: use update= (SPARQL 1.1 Protocol, section 2.2)")
+        if not allow_updates:
+            raise OperationForbidden("updates are not allowed here ([policy] allow_updates)")
+    elif expected is OperationKind.UPDATE:
+        raise MalformedRequest("this is a query, sent as an update: use query= (SPARQL 1.1 Protocol, section 2.1)")
+    if ANY_SERVICE in allowed_services:
+        return
+    for node in walk(parsed):
+        if isinstance(node, Service):
+            if not isinstance(node.name, Iri):
+                raise OperationForbidden(f"SERVICE {node.name} could call any server ([policy] allow_services)")
+            if node.name.value not in allowed_services:
+                raise OperationForbidden(f"SERVICE {node.name} is not allowed ([policy] allow_services)")
+        elif isinstance(node, Load) and node.source.value not in allowed_services:
+            raise OperationForbidden(f"LOAD {node.source} is not allowed ([policy] allow_services)")
+
+
+def holds_service(parsed: ParsedOperation) -> bool:
+    """Whether SERVICE or LOAD occurs anywhere, so that evaluating *parsed* would call another server."""
+    return any(isinstance(node, Service | Load) for node in walk(parsed))
+
+
+def is_read_only(parsed: ParsedOperation) -> bool:
+    """Whether *parsed* is a query that calls nobody else: what a generated query must be."""
+    return isinstance(parsed, ParsedQuery) and not holds_service(parsed)
+
+
+_GAP = r"(?:\s|#[^\r\n]*(?:[\r\n]|$))*"
+_NAME = r"(?:<|[^\s<>{}()]*:)"
+_UPDATE = re.compile(
+    rf"(?<![\w?$:])(?:"
+    rf"INSERT{_GAP}(?:DATA)?{_GAP}\{{"
+    rf"|DELETE{_GAP}(?:DATA|WHERE)?{_GAP}\{{"
+    rf"|LOAD{_GAP}(?:SILENT{_GAP})?{_NAME}"
+    rf"|(?:CLEAR|DROP){_GAP}(?:SILENT{_GAP})?(?:GRAPH|DEFAULT|NAMED|ALL)"
+    rf"|CREATE{_GAP}(?:SILENT{_GAP})?GRAPH"
+    rf"|(?:ADD|MOVE|COPY){_GAP}(?:SILENT{_GAP})?(?:GRAPH|DEFAULT|{_NAME})"
+    rf")",
+    re.IGNORECASE,
+)
+_SERVICE = re.compile(rf"(?<![\w?$:])SERVICE{_GAP}(?:SILENT{_GAP})?(?:[?$]|{_NAME})", re.IGNORECASE)
+
+
+def _readings(text: str) -> tuple[str, ...]:
+    """*text* as written, and as it reads once codepoint escapes are resolved."""
+    try:
+        expanded, shifts = expand_codepoints(text)
+    except MalformedQuery:
+        expanded, shifts = re.sub(r"\\u([0-9A-Fa-f]{4})|\\U000([0-9A-Fa-f]{5})", _character, text), [(0, 0)]
+    return (text, expanded) if shifts else (text,)
+
+
+def _character(m: re.Match[str]) -> str:
+    return chr(int(m[1] or m[2], 16))
+
+
+def holds_update_keywords(text: str) -> bool:
+    """Whether *text*, which could not be parsed, might be an update."""
+    return any(_UPDATE.search(t) is not None for t in _readings(text))
+
+
+def holds_service_keyword(text: str) -> bool:
+    """Whether *text*, which could not be parsed, might call another server by SERVICE."""
+    return any(_SERVICE.search(t) is not None for t in _readings(text))
