@@ -1,0 +1,286 @@
+"""A bounded, fair queue in front of one backend: clients take turns, nobody waits without a bound.
+
+A database that works on more queries than it has cores for answers all of them late, and some (GraphDB Free, QLever by
+default) take two or one at a time and let the rest wait where nobody sees them. Here they wait in sight: each client has its
+own line, the lines take turns, and who finds the queue full, or waits too long, is told when to come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import TracebackType
+
+from proxy.errors import BackendBusy
+
+RETRY_LEAST_S = 1.0
+"""Retry-After counts in whole seconds (RFC 9110, section 10.2.3)."""
+RETRY_MOST_S = 300.0
+SERVICE_WEIGHT = 0.2
+"""Of the newest service time in the running mean: about the last ten count."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """A snapshot for metrics. Counts are totals since the start, but for *running*, *orphans* and *waiting*: those are now.
+
+    running: places held, orphans included. orphans: held by a query whose client has left. granted: places given.
+    full, expired: refused because the queue was full, or the wait too long. displaced: refused to make room for a client with
+        fewer waiting. left: clients that left while they waited. overdue: orphans given up at their bound.
+    waited_s: of all granted places together. service_s: running mean of the time that a place is held; None: none was yet.
+    """
+
+    running: int
+    orphans: int
+    waiting: int
+    granted: int
+    full: int
+    expired: int
+    displaced: int
+    left: int
+    overdue: int
+    waited_s: float
+    service_s: float | None
+
+
+class _State(Enum):
+    NEW = auto()
+    WAITING = auto()
+    HELD = auto()
+    DETACHED = auto()
+    OVER = auto()
+
+
+class Place:
+    """One exchange's place. Enter it once: ``async with queue.place(client) as place``.
+
+    waited_s: how long it waited. position: at which position it began to wait, counted in turns; 0: it did not wait.
+    """
+
+    __slots__ = ("_future", "_queue", "_refusal", "_since", "_state", "client", "position", "waited_s")
+
+    def __init__(self, queue: BackendQueue, client: str) -> None:
+        self._queue = queue
+        self._state = _State.NEW
+        self._since = 0.0
+        self._future: asyncio.Future[None] | None = None
+        self._refusal = ""
+        self.client = client
+        self.waited_s = 0.0
+        self.position = 0
+
+    async def __aenter__(self) -> Place:
+        queue = self._queue
+        if queue._free > 0:  # then nobody waits: whoever gives a place back hands it on
+            queue._free -= 1
+            queue._granted += 1
+            self._state = _State.HELD
+            self._since = queue._now()
+        else:
+            await queue._wait(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._state is _State.HELD:
+            self._queue._release(self)
+
+    def detach(self, *, bound_s: float) -> Orphan:
+        """Keep the place beyond the exchange, for a query that goes on in the backend although nobody waits for it.
+
+        Args:
+            bound_s: the place is given up after this, released or not; at least the backend's own time limit.
+        """
+        if self._state is not _State.HELD:
+            raise ValueError("only a place that is held can be kept")
+        self._state = _State.DETACHED
+        return Orphan(self._queue, self, bound_s)
+
+
+class Orphan:
+    """A place that outlives its exchange, until ``release`` or its bound."""
+
+    __slots__ = ("_place", "_queue", "_timer")
+
+    def __init__(self, queue: BackendQueue, place: Place, bound_s: float) -> None:
+        self._queue = queue
+        self._place = place
+        queue._orphans += 1
+        self._timer = asyncio.get_running_loop().call_later(bound_s, self._give_up)
+
+    def release(self) -> None:
+        """Give the place back; again, or after the bound, it does nothing."""
+        if self._place._state is _State.DETACHED:
+            self._timer.cancel()
+            self._queue._orphans -= 1
+            self._queue._release(self._place)
+
+    def _give_up(self) -> None:
+        self._queue._overdue += 1
+        self.release()
+
+
+class BackendQueue:
+    """Places for *concurrency* exchanges with one backend, lines for *max_waiting* more. For one event loop.
+
+    Args:
+        max_wait_s: how long anybody waits; 0: nobody does.
+        backend: its name, for messages.
+    """
+
+    def __init__(
+        self,
+        concurrency: int,
+        max_waiting: int,
+        max_wait_s: float,
+        *,
+        backend: str = "the backend",
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if concurrency < 1 or max_waiting < 0 or max_wait_s < 0:
+            raise ValueError("a queue needs a concurrency of at least 1, and bounds that are not negative")
+        self.backend = backend
+        self.concurrency = concurrency
+        self._max_waiting = max_waiting
+        self._max_wait_s = max_wait_s
+        self._now = now
+        self._free = concurrency
+        self._lines: OrderedDict[str, deque[Place]] = OrderedDict()
+        """Client → its waiting places, none empty. The first client is the next in turn."""
+        self._waiting = 0
+        self._orphans = 0
+        self._granted = self._full = self._expired = self._displaced = self._left = self._overdue = 0
+        self._waited_s = 0.0
+        self._service_s: float | None = None
+
+    def place(self, client: str) -> Place:
+        """A place for one exchange of *client*.
+
+        Raises:
+            BackendBusy: on entering: the queue is full, or the wait was too long.
+        """
+        return Place(self, client)
+
+    def stats(self) -> QueueStats:
+        return QueueStats(
+            running=self.concurrency - self._free,
+            orphans=self._orphans,
+            waiting=self._waiting,
+            granted=self._granted,
+            full=self._full,
+            expired=self._expired,
+            displaced=self._displaced,
+            left=self._left,
+            overdue=self._overdue,
+            waited_s=self._waited_s,
+            service_s=self._service_s,
+        )
+
+    def retry_after_s(self, turns: int) -> float:
+        """When a place may be free for who is *turns* turns away, by the recent service times."""
+        mean = self._max_wait_s if self._service_s is None else self._service_s
+        return min(max(mean * turns / self.concurrency, RETRY_LEAST_S), RETRY_MOST_S)
+
+    # -- waiting
+
+    async def _wait(self, place: Place) -> None:
+        if self._max_wait_s == 0 or (self._waiting >= self._max_waiting and not self._displace(place.client)):
+            self._full += 1
+            raise self._busy(
+                f"{self.backend} works on {self.concurrency} requests and {self._waiting} more wait, which is the limit",
+                turns=self._turns(place.client) + 1,
+            )
+        loop = asyncio.get_running_loop()
+        place._future = future = loop.create_future()
+        place._state = _State.WAITING
+        place._since = self._now()
+        self._lines.setdefault(place.client, deque()).append(place)
+        self._waiting += 1
+        place.position = self._turns(place.client)
+        timer = loop.call_later(self._max_wait_s, self._expire, place)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if place._state is _State.HELD:  # it was given in the moment in which the client left
+                self._release(place, is_used=False)
+            elif place._state is _State.WAITING:
+                self._remove(place)
+            self._left += 1
+            raise
+        finally:
+            timer.cancel()
+        if place._state is _State.OVER:
+            raise self._busy(place._refusal, turns=self._turns(place.client) + 1)
+
+    def _turns(self, client: str) -> int:
+        """How many turns pass until all that *client* has waiting now have theirs."""
+        own = len(self._lines.get(client, ()))
+        return sum(min(len(line), own) for line in self._lines.values())
+
+    def _displace(self, client: str) -> bool:
+        """Make room for *client* at the cost of the newest place of whoever has most waiting, if that is fairer."""
+        if not self._lines:
+            return False
+        longest = max(self._lines.values(), key=len)
+        if len(longest) < len(self._lines.get(client, ())) + 2:
+            return False
+        self._displaced += 1
+        self._refuse(longest[-1], f"too many requests of this client wait for {self.backend}, and others came")
+        return True
+
+    def _expire(self, place: Place) -> None:
+        if place._state is _State.WAITING and place._future is not None and not place._future.done():
+            self._expired += 1
+            self._refuse(place, f"{self.backend} had no place for this request within {self._max_wait_s:g} s")
+
+    def _refuse(self, place: Place, message: str) -> None:
+        self._remove(place)
+        place._refusal = message
+        if place._future is not None and not place._future.done():
+            place._future.set_result(None)
+
+    def _remove(self, place: Place) -> None:
+        place._state = _State.OVER
+        line = self._lines[place.client]
+        line.remove(place)
+        self._waiting -= 1
+        if not line:
+            del self._lines[place.client]
+
+    def _busy(self, message: str, *, turns: int) -> BackendBusy:
+        return BackendBusy(message, backend=self.backend, retry_after_s=self.retry_after_s(turns))
+
+    # -- giving
+
+    def _release(self, place: Place, *, is_used: bool = True) -> None:
+        """Take *place* back and hand it on. is_used: false if its client left before it could do anything with it."""
+        if is_used:
+            took = self._now() - place._since
+            mean = self._service_s
+            self._service_s = took if mean is None else mean + SERVICE_WEIGHT * (took - mean)
+        place._state = _State.OVER
+        while self._lines:
+            client, line = next(iter(self._lines.items()))
+            following = line.popleft()
+            self._waiting -= 1
+            if line:
+                self._lines.move_to_end(client)
+            else:
+                del self._lines[client]
+            if following._future is None or following._future.done():  # cancelled, and not yet run to notice
+                following._state = _State.OVER
+                continue
+            now = self._now()
+            following.waited_s = now - following._since
+            following._since = now
+            following._state = _State.HELD
+            self._granted += 1
+            self._waited_s += following.waited_s
+            following._future.set_result(None)
+            return
+        self._free += 1
