@@ -80,7 +80,7 @@ class ConnectionPool:
         self._host, self._port, self._tls = host, port, tls
         self._max = max_connections
         self._timeouts = timeouts or Timeouts()
-        self._queue_s = queue_s
+        self.queue_s = queue_s
         self._idle: deque[Connection] = deque()
         self._in_use: set[Connection] = set()
         self._places = max_connections
@@ -190,7 +190,7 @@ class ConnectionPool:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
-            async with asyncio.timeout(self._queue_s):
+            async with asyncio.timeout(self.queue_s):
                 await waiter
         except BaseException as exc:
             if waiter.done() and not waiter.cancelled():
@@ -199,9 +199,9 @@ class ConnectionPool:
                 self._waiters.remove(waiter)
             if isinstance(exc, TimeoutError):
                 raise BackendBusy(
-                    f"{self.name}: all {self._max} connections were busy for {self._queue_s:g} s",
+                    f"{self.name}: all {self._max} connections were busy for {self.queue_s:g} s",
                     backend=self.name,
-                    retry_after_s=self._queue_s,
+                    retry_after_s=self.queue_s,
                 ) from exc
             raise
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 RETRY_FIRST_S = 2.0
 RETRY_MOST_S = 60.0
 REBUILD_PAUSE_S = 30.0
-"""Between the end of one build and the start of the next that a change of the data asks for."""
+"""At least, between the end of one build and the start of the next that a change of the data asks for."""
+SETTLE_S = 2.0
+"""After a change, so that a series of updates costs one rebuild."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase, parts done, parts in all)."""
@@ -203,8 +205,9 @@ class Dataset:
             self.is_stale = False
             if await self._build_once():
                 pause_s = RETRY_FIRST_S
+                ended = time.perf_counter()
                 await self._wake.wait()
-                await asyncio.sleep(REBUILD_PAUSE_S)
+                await asyncio.sleep(max(SETTLE_S, ended + REBUILD_PAUSE_S - time.perf_counter()))
             else:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_MOST_S)
