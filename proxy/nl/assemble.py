@@ -52,7 +52,10 @@ class Sorting:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One reading of the whole question, before the classes are joined. *also*: conditions of a second, parallel pattern."""
+    """One reading of the whole question, before the classes are joined.
+
+    also: conditions of a second, parallel pattern. shares_value: the two patterns share what is shown, not the entity that has it.
+    """
 
     shown: tuple[Shown, ...]
     conditions: tuple[Condition, ...] = ()
@@ -65,6 +68,7 @@ class Plan:
     absent_class: str | None = None
     is_distinct: bool = False
     is_ask: bool = False
+    shares_value: bool = False
 
     def classes(self) -> list[str]:
         """Classes that the main pattern must hold, the one that is asked about first."""
@@ -319,7 +323,7 @@ def _repeat(plan: Plan, tree: Tree, p: _Patterns, nodes: Sequence[str]) -> None:
     where = tree.find(c.attribute.subject_class)
     shown_class = owner(plan.shown[0].term) if plan.shown else tree.nodes[0]
     root = tree.find(shown_class) or 0
-    if where is not None and where != root:
+    if where is not None and where != root and not plan.shares_value:
         # Keep the entity, walk anew from it to the other value.
         path: list[int] = []
         parents = {b.target: b for b in tree.branches}
@@ -347,6 +351,12 @@ def _repeat(plan: Plan, tree: Tree, p: _Patterns, nodes: Sequence[str]) -> None:
     # The value sits on the entity itself: another entity with the same shown attribute.
     other = p.name(p.schema.classes[tree.nodes[root]].words[0])
     p.triples.append(p.type_triple(other, tree.nodes[root]))
+    if where is not None and where != root:
+        copy = Tree(tree.nodes, tree.branches)
+        end = _copy_walk(copy, root, where, other, p)
+        if end is None:
+            return
+        p.constrain(end, c)
     for s in plan.shown:
         if isinstance(s.term, Attribute) and s.term.subject_class == tree.nodes[root]:
             var = p.attribute(nodes[root], s.term)
@@ -363,7 +373,27 @@ def _repeat(plan: Plan, tree: Tree, p: _Patterns, nodes: Sequence[str]) -> None:
                     src_is_root = b.source == root
                     forward = src_is_root != b.step.is_inverse
                     p.triples.append(Triple(other, b.step.edge.property, end) if forward else Triple(end, b.step.edge.property, other))
-    p.constrain(other, c)
+    if where is None or where == root:
+        p.constrain(other, c)
+
+
+def _copy_walk(tree: Tree, root: int, goal: int, start: str, p: _Patterns) -> str | None:
+    """Add the edges from *root* down to *goal* again, from variable *start* on; the variable they end in."""
+    parents = {b.target: b for b in tree.branches}
+    chain = []
+    here = goal
+    while here != root:
+        if here not in parents:
+            return None
+        chain.append(parents[here])
+        here = parents[here].source
+    var = start
+    for b in reversed(chain):
+        target = p.name(p.schema.classes[b.step.target].words[0])
+        s, o = (target, var) if b.step.is_inverse else (var, target)
+        p.triples.append(Triple(s, b.step.edge.property, o))
+        var = target
+    return var
 
 
 def verbalise(plan: Plan, schema: Schema) -> str:

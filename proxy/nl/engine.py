@@ -15,7 +15,7 @@ from proxy.nl.onnx import Encoder
 from proxy.nl.rank import rank, shipped_weights
 from proxy.nl.schema import Attribute, Schema
 from proxy.nl.shape import Sketch, sketches
-from proxy.nl.words import Splitter
+from proxy.nl.words import Splitter, expand
 from proxy.query.operation import Question
 
 
@@ -50,7 +50,7 @@ class QuestionEngine:
     def propose(self, question: Question) -> Proposal:
         """Rank the queries that *question* may mean; an empty list where nothing in it is known to the graph."""
         started = time.perf_counter()
-        text = " ".join(question.text.split())[:600]
+        text = expand(question.text[:600])
         items, mentions = self.linker.read(text)
         found = sketches(items) if items else []
         read_at = time.perf_counter()

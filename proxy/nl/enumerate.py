@@ -27,6 +27,7 @@ class Choice:
     value: object
     score: float
     mention: int = -1
+    at: int = 0
 
 
 @dataclass(slots=True)
@@ -251,6 +252,13 @@ class Enumerator:
             if link.term.is_number or link.term.is_temporal:
                 fit = self._fits(link.term, c.numbers)
                 out.append(Choice("comparison", Condition(link.term, c.operator, numbers=c.numbers), link.score + fit + 0.1 * anchored.get(link.term.subject_class, 0)))
+        if not out or max(x.score for x in out) < 0.55:
+            # "under 20" says no attribute: any number of a class that the question names may be meant.
+            for a in anchors[:3]:
+                for held in self.schema.attributes_of.get(a.class_, ()):
+                    if held.is_number or held.is_temporal:
+                        plus = 0.06 if held.words[0].split()[-1] == "age" else 0.0
+                        out.append(Choice("comparison", Condition(held, c.operator, numbers=c.numbers), 0.25 + 0.1 * a.score + self._fits(held, c.numbers) + plus))
         if len(c.numbers) == 1 and c.numbers[0] <= 1000:
             for link in self.linker.class_links(slot.words, 3) if slot is not None and slot.words else []:
                 if link.score > 0.5 and isinstance(link.term, ClassTerm):
@@ -374,11 +382,11 @@ class Enumerator:
                 condition = Condition(a, Operator.EQUAL, (Literal(entry.text, entry.datatype, entry.language),))
             else:
                 condition = Condition(a, Operator.EQUAL, numbers=(item.number,))
-            best[a] = Choice("value", condition, score)
+            best[a] = Choice("value", condition, score, at=item.start)
         if 1500 <= item.number <= 2100 and item.number.is_integer():
             for a in self.schema.attributes:
                 if a.is_temporal and a not in best:
-                    best[a] = Choice("value", Condition(a, Operator.EQUAL, numbers=(item.number,)), 0.3 + 0.3 * min(1.0, near.get(a, 0.0)) + 0.1 * anchored.get(a.subject_class, 0))
+                    best[a] = Choice("value", Condition(a, Operator.EQUAL, numbers=(item.number,)), 0.3 + 0.3 * min(1.0, near.get(a, 0.0)) + 0.1 * anchored.get(a.subject_class, 0), at=item.start)
         return sorted(best.values(), key=lambda c: -c.score)[:5]
 
     def _plans_of(
@@ -400,8 +408,8 @@ class Enumerator:
         for c in chosen:
             if not isinstance(c.value, Condition):
                 continue
-            if c.part == "value" and c.value.operator is Operator.EQUAL and c.value.literals:
-                position = next((i.start for i in items if i.mention == c.mention and c.mention >= 0), 0)
+            if c.part == "value" and c.value.operator is Operator.EQUAL:
+                position = next((i.start for i in items if i.mention == c.mention and c.mention >= 0), c.at)
                 if negated_at is not None and position > negated_at:
                     absent.append(c.value)
                     continue
@@ -410,14 +418,16 @@ class Enumerator:
                 conditions.append(c.value)
         also: list[Condition] = []
         for a, same in groups.items():
-            literals = tuple(dict.fromkeys(x for c in same for x in c.literals))
-            if len(literals) == 1:
-                conditions.append(same[0])
+            distinct = list(dict.fromkeys(same))
+            if len(distinct) == 1:
+                conditions.append(distinct[0])
             elif sketch.is_both or not sketch.is_union:
-                conditions.append(same[0])
-                also += [Condition(a, Operator.EQUAL, (x,)) for x in literals[1:2]]
+                conditions.append(distinct[0])
+                also += distinct[1:2]
             else:
-                conditions.append(Condition(a, Operator.IN, literals))
+                conditions.append(
+                    Condition(a, Operator.IN, tuple(x for c in distinct for x in c.literals), tuple(n for c in distinct for n in c.numbers))
+                )
         scores = {"chosen": sum(c.score for c in chosen) / max(1, len(chosen)), "least": min((c.score for c in chosen), default=0.0)}
         for key, prefix in (("select", "select"), ("value", "value"), ("comparison", "comparison"), ("order", "order"), ("group", "group")):
             of_part = [c.score for c in chosen if c.part.startswith(prefix) and c.value is not None]
@@ -434,6 +444,15 @@ class Enumerator:
             else:
                 return
             scores["default_shown"] = 1.0
+        if (
+            isinstance(sorting, Sorting) and sorting.limit == 1 and sorting.aggregate is None and isinstance(sorting.term, Attribute)
+            and group is None and all(s.aggregate is not None for s in shown)
+        ):  # fmt: skip
+            # One row comes out anyway: the extreme has to be a condition.
+            extreme = Aggregate.MAX if sorting.is_descending else Aggregate.MIN
+            conditions.append(Condition(sorting.term, Operator.EQUAL, against=extreme))
+            sorting = None
+        scores["collapsed"] = float(sum(c.part.startswith("select") for c in chosen) - len(shown)) if shown else 0.0
         base = Plan(
             shown, tuple(conditions), tuple(also), counted if isinstance(counted, CountCondition) else None,
             sorting if isinstance(sorting, Sorting) else None, group if isinstance(group, (Attribute, ClassTerm)) else None,
@@ -448,6 +467,9 @@ class Enumerator:
         extra = [a for a in strong if a.class_ not in held and not self._is_said_by_attribute(a, base)]
         after = [a for a in extra if negated_at is not None and items[a.at].start > negated_at]
         before = [a for a in extra if a not in after]
+        if base.also:
+            scores = scores | {"shares_value": 0.0}
+            yield replace(base, anchors=tuple(a.class_ for a in before), shares_value=True), scores | {"shares_value": 1.0}
         if negated_at is None:
             yield replace(base, anchors=tuple(a.class_ for a in before)), scores
             if before:
@@ -548,6 +570,7 @@ class Enumerator:
             "having": float(plan.counted is not None),
             "absent": float(bool(plan.absent) or plan.absent_class is not None),
             "also": float(bool(plan.also)),
+            "both_said": float(sketch.is_both == bool(plan.also)),
             "sketch_rank": float(rank),
             f"note:{sketch.note}": float(bool(sketch.note)),
         }  # fmt: skip

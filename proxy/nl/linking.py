@@ -123,7 +123,7 @@ class Linker:
     def _may_be_value(self, gram: Sequence[Token], position: int) -> bool:
         """Whether to look a stretch up: not for function words, nor for words of the vocabulary unless written as a name."""
         words = [t.lower for t in gram]
-        if not any(w[0].isalnum() for w in words) or words[0] in _NEVER_FIRST or not words[-1][0].isalnum():
+        if not words[0][0].isalnum() or words[0] in _NEVER_FIRST or not words[-1][0].isalnum():
             return False
         if len(gram) == 1:
             word = gram[0]
@@ -139,15 +139,19 @@ class Linker:
         return has_capital or not all(stem(w) in self._schema_stems or w in STOPWORDS or w.isdigit() for w in words)
 
     def _entries(self, text: str, *, is_fuzzy: bool) -> tuple[tuple[ValueEntry, float], ...]:
-        found = [(e, 1.0 if e.text == text else 0.9995) for e in self._values.lookup(normalise(text)) if e.property is not None]
+        found = [(e, 1.0 if e.text == text else 0.9995) for e in self._values.lookup(normalise(text)) if self._is_data(e)]
         if not found and is_fuzzy:
-            found = [(e, s) for e, s in self._values.search(text, 12) if e.property is not None and s >= 0.6]
+            found = [(e, s) for e, s in self._values.search(text, 12) if s >= 0.6 and self._is_data(e)]
         best: dict[tuple[str | None, str | None, str], tuple[ValueEntry, float]] = {}
         for entry, score in found:
             key = (entry.subject_class, entry.property, entry.text)
             if key not in best or score > best[key][1]:
                 best[key] = (entry, score)
         return tuple(sorted(best.values(), key=lambda x: (-x[1], -x[0].count))[:24])
+
+    def _is_data(self, entry: ValueEntry) -> bool:
+        """Whether the value belongs to an instance: labels of classes and properties are vocabulary."""
+        return entry.property is not None and entry.subject_class in self.schema.classes
 
     def _names(self, tokens: Sequence[Token], taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Runs of capitalised words (not the first of the sentence) that no exact value covers."""
@@ -224,6 +228,8 @@ class Linker:
             if joined in self._joined[i]:
                 lexical = 1.0
             score = _mix(lexical, float(cosines[i]))
+            if wanted <= owner and not any(wanted & own for own in self._attribute_stems[i]):
+                score *= 0.75  # the words name the class, and say nothing about this attribute of it
             if context and _overlap(context, owner) > 0.6:
                 score += 0.12
             links.append(Link(a, min(score, 1.12)))

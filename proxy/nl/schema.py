@@ -25,6 +25,9 @@ NUMERIC = frozenset(
     ).split()
 )
 TEMPORAL = frozenset(XSD + n for n in "date dateTime dateTimeStamp gYear gYearMonth time".split())
+SKOS = "http://www.w3.org/2004/02/skos/core#"
+NAMING = frozenset([RDFS_LABEL, SKOS + "prefLabel", "http://xmlns.com/foaf/0.1/name", "http://schema.org/name", "https://schema.org/name"])
+"""Properties that name whatever has them, however they are called."""
 NAME_WORDS = ("name", "title", "full name", "label")
 
 
@@ -163,7 +166,7 @@ class Schema:
 
     def property_words(self, iri: str) -> tuple[str, ...]:
         """As ``term_words``, without the affixes that only say "this is a property"."""
-        found = []
+        found = ["name"] if iri in NAMING else []
         for words in self.term_words(iri):
             parts = words.split()
             if len(parts) > 1 and parts[0] in ("has", "reference", "is", "ref"):

@@ -145,6 +145,11 @@ _BREAKS = frozenset(
     after before more less fewer greater larger higher lower older younger least most there across along does can will among amongst
     """.split()
 )  # fmt: skip
+_PAIRED = frozenset(
+    """first last middle given family start end starting ending open close opening closing arrival departure birth death source destination
+    home away old new begin minimum maximum checking savings""".split()
+)
+_FURTHER = frozenset("number average total maximum minimum count mean sum".split())
 _NEGATIONS = frozenset("not no never without neither nor except excluding n't cannot".split())
 _AUXILIARY = frozenset("is are was were does do did has have had can will".split())
 
@@ -331,6 +336,8 @@ class _Reader:
                 start = i + 3
             if start is None:
                 continue
+            while start < len(self.w) and self.w[start] in ("of", "the", "different", "distinct"):
+                start += 1
             words, context, end = self._phrase(start)
             if not words:
                 continue
@@ -526,6 +533,14 @@ class _Reader:
             slots.extend(self._clause(start))
             if len(slots) >= 6:
                 break
+        for i in range(1, n - 1):
+            if self._is_open(i) and self.w[i] in _FURTHER and any(self.w[i - k] in ("and", "with", ",", "as") for k in (1, 2, 3) if i >= k):
+                back = i - 1
+                while back > 0 and self.w[back] in ("the", "their", "its", "corresponding", "respective", "total", "a"):
+                    back -= 1
+                before = " ".join(self.w[max(0, back - 1) : back + 1])
+                if self.w[back] in ("and", ",") or before in ("along with", "together with", "well as"):
+                    slots.extend(self._clause(i))
         if not slots and superlative is not None and superlative.slot is not None and superlative.slot.context:
             s = superlative.slot
             slots.append(Slot(s.context, "", s.at, s.to))
@@ -594,6 +609,11 @@ class _Reader:
                     break
                 self.used[i] = True
                 i += 1
+            if i < n and w[i] in ("number", "count") and w[i + 1 : i + 2] == ["and"]:
+                self._take(i, i + 1)
+                slots.append(Slot("", "", i, i + 1, Aggregate.COUNT))
+                i += 1
+                continue
             if w[i : i + 2] == ["number", "of"] or w[i : i + 2] == ["count", "of"] or w[i : i + 2] == ["numbers", "of"] or w[i : i + 2] == ["amount", "of"]:
                 self._take(i, i + 2)
                 i += 2
@@ -612,11 +632,19 @@ class _Reader:
             i = end
             if not (i < n and w[i] in ("and", ",", "as", "along", "together", "&", "or")):
                 break
+            if w[i] in ("along", "together") and w[i + 1 : i + 2] == ["with"]:
+                i += 2
             if i + 1 < n and w[i + 1] in _VERBS_OF_REQUEST | {"whose", "have", "has", "had", "is", "are", "was", "that", "do", "does"}:
                 break
         # "names and ages of singers": the words after "of" belong to all of them.
         if slots and slots[-1].context:
             slots = [replace(s, context=s.context or slots[-1].context) for s in slots]
+        slots = [replace(s, words=s.context) if not s.words and s.context else s for s in slots]
+        # "first and last name": the head noun belongs to both.
+        for k in range(len(slots) - 1):
+            head = slots[k + 1].words.split()
+            if slots[k].words in _PAIRED and len(head) > 1:
+                slots[k] = replace(slots[k], words=f"{slots[k].words} {head[-1]}")
         if lead == "who" and not slots:
             return [Slot("name", "person", start, start + 1)]
         return slots

@@ -59,6 +59,23 @@ class Token:
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*%?|\w+(?:[-./&]\w+)*(?:'s\b)?|[^\w\s]", re.UNICODE)
 
 
+_CONTRACTIONS = (
+    (re.compile(r"\bcan't\b", re.IGNORECASE), "can not"),
+    (re.compile(r"\bwon't\b", re.IGNORECASE), "will not"),
+    (re.compile(r"n't\b", re.IGNORECASE), " not"),
+    (re.compile(r"\b(what|who|where|when|how|that|there|it)'s\b", re.IGNORECASE), r"\1 is"),
+)
+
+
+def expand(text: str) -> str:
+    """Collapse blanks and write contractions out: ``don't`` → ``do not``."""
+    # A typographic apostrophe closes a quotation too, so it only becomes a plain one inside a word.
+    text = re.sub(r"(?<=\w)[’ʼ](?=\w)", "'", " ".join(text.split()))
+    for pattern, replacement in _CONTRACTIONS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
 def tokenize(text: str) -> list[Token]:
     """Cut *text* into words, numbers and marks; a possessive ending becomes a token of its own."""
     tokens: list[Token] = []
