@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -37,6 +38,10 @@ class ProgressLine:
         self._phase = phase
         self._stream.flush()
 
+    def of(self, what: str) -> Callable[[str, int, int], None]:
+        """The same, with *what* is done put before each phase."""
+        return lambda phase, done, total: self(f"{what} {phase}", done, total)
+
     def end(self) -> None:
         """Take the line away again."""
         if self._is_terminal and self._width:
@@ -51,7 +56,7 @@ class ProgressLine:
 def serve(config: Config) -> int:
     """Serve until a signal says stop."""
     require_source(config)
-    return _run(config, told=_nothing_more)
+    return _run(*_prepare(config), told=_nothing_more)
 
 
 def demo(config: Config) -> int:
@@ -81,7 +86,8 @@ def demo(config: Config) -> int:
             validation=msgspec.structs.replace(config.validation, policy="reject"),
             nl=msgspec.structs.replace(config.nl, enabled=True),
         )
-        return _run(settings, told=told)
+        prepared = _prepare(settings)  # reads the files; after that they are not needed
+    return _run(*prepared, told=told)
 
 
 def require_source(config: Config) -> None:
@@ -100,32 +106,43 @@ async def _nothing_more(url: str, datasets: Sequence[Any]) -> None:
     """The address is all that ``serve`` prints."""
 
 
-def _run(config: Config, *, told: Told) -> int:
-    import structlog
-
+def _prepare(config: Config) -> tuple[Any, socket.socket]:
+    """Take the port, then make the application, which reads the files."""
     from proxy.app import create_app
     from proxy.log import configure
-    from proxy.server import bind, is_loopback, run, url_of
+    from proxy.server import bind, is_loopback
 
     configure(config.log)
     listener = bind(config.server)
-    url = url_of(listener)
     if not is_loopback(listener):
         _say(f"warning: {config.server.host} can be reached by other machines, and Sparlance asks nobody who they are")
     progress = ProgressLine(sys.stderr)
-    app = create_app(config, load_progress=progress)
-    progress.end()
+    try:
+        return create_app(config, load_progress=progress.of("loading")), listener
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        progress.end()
+
+
+def _run(app: Any, listener: socket.socket, *, told: Told) -> int:
+    import structlog
+
+    from proxy.server import run, url_of
+
+    url = url_of(listener)
     tasks: set[asyncio.Task[None]] = set()
 
     async def announce() -> None:
         datasets = tuple(app.datasets)
         names = ", ".join(dataset.backend.name for dataset in datasets)
         structlog.get_logger().info("serving", url=url, backend=names, version=__version__)
-        waits = "; the index is being built, /-/ready tells when" if config.index.enabled else ""
+        waits = "; the index is being built, /-/ready tells when" if app.config.index.enabled else ""
         print(f"Sparlance answers at {url}/sparql, in front of {names}{waits}", flush=True)
         tasks.add(asyncio.create_task(_coroutine(told(url, datasets))))
 
-    return DONE if run(app, listener, config.server, announce=announce) else FAILED
+    return DONE if run(app, listener, app.config.server, announce=announce) else FAILED
 
 
 async def _coroutine(awaitable: Awaitable[None]) -> None:
@@ -155,16 +172,16 @@ async def _dataset(config: Config, *, nl: bool) -> AsyncIterator[Any]:
         index=msgspec.structs.replace(config.index, enabled=True),
     )
     progress = ProgressLine(sys.stderr)
-    [dataset] = create_app(settings, load_progress=progress).datasets
+    [dataset] = create_app(settings, load_progress=progress.of("loading")).datasets
     try:
         dataset.start()
         built = asyncio.create_task(dataset.built())
         while not built.done():
             build = dataset.index_build
             if build.phase and dataset.index is None:
-                progress(f"index: {build.phase}", build.done, build.total)
+                progress(f"indexing {build.phase}", build.done, build.total)
             elif dataset.index is not None:
-                progress("question engine", 0, 0)
+                progress("making the question engine", 0, 0)
             await asyncio.wait([built], timeout=0.05)
         progress.end()
         if reasons := dataset.reasons():

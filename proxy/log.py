@@ -18,10 +18,16 @@ from proxy.config import LogSettings
 EVENTS: Mapping[str, str] = {
     "engine_built": "The question engine of a dataset can serve. dataset, elapsed_s",
     "engine_failed": "The question engine could not be made; questions are declined. dataset, error",
+    "exchange": (
+        "A request was answered. method, path, status, bytes, total_ms; where they apply: form, verdict, question, outcome, "
+        "parse_ms, validate_ms, confirm_ms, backend_ms"
+    ),
     "index_built": "The index of a dataset can serve. dataset, triples, cells, elapsed_s",
     "index_failed": "The index could not be built; queries are forwarded unchecked, and it is tried again. dataset, error",
     "plugin_failed": "A watching plugin failed, or one failed while shutting down; the request went on. plugin, hook, error",
+    "request_failed": "A bug of ours: a request ended in an unforeseen exception. path",
     "serving": "Requests are accepted. url, backend, version",
+    "transfer_broken": "A response could not be completed after it had begun; the connection was closed. error",
 }
 """Event → what it says, and its fields. ``request_id`` is bound to whatever is logged during a request."""
 

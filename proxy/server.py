@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import ipaddress
 import math
+import signal
 import socket
 from collections.abc import Awaitable, Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -75,9 +77,19 @@ def run(app: Callable[..., Any], listener: socket.socket, settings: ServerSettin
         timeout_graceful_shutdown=math.ceil(settings.shutdown_timeout_s),
     )
     server = _Server(config, announce)
-    with listener:
-        server.run(sockets=[listener])
+    # uvicorn stops gracefully at a signal and then raises it again; to us, having stopped as told is success.
+    before = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with listener:
+            server.run(sockets=[listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return server.started
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """A signal that uvicorn has dealt with."""
 
 
 class _Server(uvicorn.Server):

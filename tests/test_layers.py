@@ -37,8 +37,7 @@ EDGES = {
     "httpx": ["proxy/backends/"],
     "httptools": ["proxy/backends/"],
     "pyoxigraph": ["proxy/backends/embedded.py", "proxy/query/syntax.py"],
-    "tree_sitter": ["proxy/query/parse"],
-    "tree_sitter_sparql": ["proxy/query/parse"],
+    "rapidfuzz": ["proxy/index/"],
     "onnxruntime": ["proxy/nl/onnx.py"],
     "transformers": ["proxy/nl/onnx.py"],
     "tokenizers": ["proxy/nl/onnx.py"],
@@ -139,7 +138,7 @@ def test_the_table_would_notice():
     [
         ("proxy.app", ["onnxruntime", "transformers", "tokenizers", "torch"]),
         ("proxy.cli", ["onnxruntime", "transformers", "starlette", "uvicorn", "httpx", "pyoxigraph", "numpy"]),
-        ("proxy", ["starlette", "structlog", "numpy", "tree_sitter"]),
+        ("proxy", ["starlette", "structlog", "numpy", "pyoxigraph"]),
     ],
 )
 def test_a_fresh_interpreter_loads_no_more_than_it_needs(module, absent):
