@@ -138,7 +138,7 @@ def stores(distilled: Distilled) -> None:
     rng = random.Random(3)
     typos = [(_misspell(t, rng), n) for n, t in rng.sample(list(enumerate(texts)), 100)]
     print(len(texts), "texts")
-    hits = sum(texts[n] in {fold(e.text) for e, _ in distilled.values.search(t, 10)} for t, n in typos)
+    hits = sum(texts[n] in {fold(e.text) for e, _ in distilled.values.search(t, 96)} for t, n in typos)
     print(f"posting lists: {timed(lambda: distilled.values.search(rng.choice(typos)[0], 10), 100):.2f} ms, found {hits} of 100")
     best = [max(texts, key=lambda other, t=t: likeness(t, other)) == texts[n] for t, n in typos[:5]]
     one = timed(lambda: max(texts, key=lambda other: likeness(typos[0][0], other)), 3)

@@ -42,7 +42,11 @@ def normalise(text: str) -> str:
 
 def fold(text: str) -> str:
     """``normalise`` without combining marks: ``São`` and ``Sao`` become equal."""
-    normalised = normalise(text)
+    return without_marks(normalise(text))
+
+
+def without_marks(normalised: str) -> str:
+    """The second half of ``fold``, for a text that is normalised already."""
     if normalised.isascii():
         return normalised
     decomposed = unicodedata.normalize("NFKD", normalised)

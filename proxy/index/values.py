@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz
 
-from proxy.index.normalise import fold, normalise
+from proxy.index.normalise import fold, normalise, without_marks
 from proxy.index.trigrams import LISTS_MOST, POSTINGS_MOST, closest, postings, trigrams
 
 LONGEST = 200
@@ -120,7 +120,7 @@ class ValueIndex:
         ids = closest(self._postings(wanted), self._lengths, len(wanted), limit=max(_CANDIDATES, limit)) if limit > 0 else ()
         marks = ", ".join("?" * len(ids))
         candidates = self._rows(f"SELECT id, normalised FROM text WHERE id IN ({marks})", [int(i) for i in ids])
-        scored = sorted((-likeness(wanted, fold(n)), i) for i, n in candidates)[:limit]
+        scored = sorted((-likeness(wanted, without_marks(n)), i) for i, n in candidates)[:limit]
         found: list[tuple[ValueEntry, float]] = []
         for score, text_id in scored:
             found += ((e, -score) for e in self._entries("WHERE text_id = ? ORDER BY count DESC, entry.rowid", (text_id,)))
@@ -252,7 +252,7 @@ class ValueIndexBuilder:
         for first in range(0, last + 1, self._segment):  # one segment in memory at a time
             query = "SELECT id, normalised FROM text WHERE id >= ? AND id < ?"
             texts = self._connection.execute(query, (first, first + self._segment))
-            folded = [(i, fold(n)) for i, n in texts]
+            folded = [(i, without_marks(n)) for i, n in texts]
             for i, f in folded:
                 lengths[i] = len(f)
             self._connection.executemany(

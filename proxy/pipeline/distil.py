@@ -48,6 +48,7 @@ NAMES_MOST = 5_000
 """Instances of one class that are kept by the words in their IRI, where nothing else names them."""
 TERMS_AT_ONCE = 200
 _ATTEMPTS = 3
+_ORDERS = 8
 _IDENTIFYING = 0.9
 
 Progress = Callable[[str, int, int], None]
@@ -103,7 +104,7 @@ async def distil(
 
     Args:
         values_path: file for the value index, to be created; None: in memory, about 250 bytes for each distinct value.
-        kind_cap: with more kinds than this, single classes stand in for them.
+        kind_cap: with more kinds than this, or where they cannot be listed, single classes stand in for them.
         epoch: handed on to the index.
     Raises:
         BackendUnreachable: the backend is gone, and did not come back while we waited a little.
@@ -236,6 +237,7 @@ class _Run:
 
     async def _find_kinds(self) -> None:
         kinds: dict[Kind, int] = {}
+        can_list = True
 
         async def read(class_: str) -> None:
             rows = await self._ask(chunks.co_classes(self._settings.class_predicate, class_))
@@ -244,17 +246,24 @@ class _Run:
                 return
             # Not known is treated as multi-typed: dearer to read, never wrong.
             self._multi_typed.add(class_)
-            rows = await self._ask(chunks.kinds_of(self._settings.class_predicate, class_))
+            nonlocal can_list
+            if not can_list:
+                return
+            # One kind comes in as many solutions as its classes have orders; a store uses few of them.
+            most = _ORDERS * self._kind_cap
+            rows = await self._ask(chunks.kinds_of(self._settings.class_predicate, class_), limit_rows=most)
             if isinstance(rows, Failure):
+                can_list = False
                 return
             counted: dict[Kind, int] = {}
             for row in rows:
                 kind = kind_of(text(row["k"]))
                 counted[kind] = counted.get(kind, 0) + number(row["n"])
             kinds.update(counted)
+            can_list = len(kinds) <= self._kind_cap
 
         await self._each("kinds", self._instances, read)
-        if len(kinds) > self._kind_cap:
+        if not can_list or len(kinds) > self._kind_cap:
             self._builder.are_kinds_exact = False
             kinds = {Kind(frozenset([c])): n for c, n in self._instances.items()}
         for kind, n in kinds.items():
