@@ -47,11 +47,8 @@ def test_answer_is_that_of_the_backend(serve, oxigraph, method, query, body, hea
         method, query, body = "POST", "", query[1:].encode()
         fields["Content_Type"] = FORM
     expected = oxigraph.request(method, "/query" + query, body, **fields)
-    if "data.example" not in str(headers):
-        assert got[2].replace(str(serve).encode(), b"") == expected[2]
-    else:
-        assert b"http://data.example/rel" in got[2] and got[2] == expected[2]
-    assert got[0] == expected[0]
+    assert (got[0], got[2]) == (expected[0], expected[2])
+    assert b"http://data.example/rel" in got[2] or "Host" not in headers
     assert [f for f in got[1].items() if f[0] not in OWN] == expected[1].items()
 
 
@@ -65,7 +62,7 @@ def test_same_on_every_path(serve, oxigraph):
 def test_service_description_names_our_address(serve, oxigraph):
     """GET without a query gives the description, with the endpoint where the client found it."""
     proxy = serve(oxigraph.url)
-    status, _, body = proxy.request("GET", "/sparql", Accept="text/turtle")
+    status, _, body = proxy.request("GET", "/sparql", Accept="application/n-triples")
     assert status == 200 and f"http://127.0.0.1:{proxy.port}/query".encode() in body
 
 
@@ -123,6 +120,7 @@ def test_graph_store_reads_pass_and_writes_need_permission(serve, oxigraph):
     for method in ("PUT", "POST", "DELETE"):
         assert proxy.request(method, graph, b"", Content_Type="text/turtle")[0] == 403
     allowed = serve(oxigraph.url, policy__allow_updates=True)
+    allowed.request("DELETE", graph)
     assert allowed.request("PUT", graph, b"<http://a> <http://b> 1 .", Content_Type="text/turtle")[0] == 201
     assert allowed.request("GET", graph, Accept="application/n-triples")[2].startswith(b"<http://a> <http://b>")
     assert allowed.request("HEAD", graph)[0] == 200
@@ -132,9 +130,8 @@ def test_graph_store_reads_pass_and_writes_need_permission(serve, oxigraph):
 def test_preflight_and_bad_requests(serve, oxigraph):
     """OPTIONS is answered by us; what breaks the protocol is a problem with CORS fields."""
     proxy = serve(oxigraph.url)
-    status, headers, _ = proxy.request(
-        "OPTIONS", "/sparql", Origin="http://a", Access_Control_Request_Method="POST", Access_Control_Request_Headers="authorization"
-    )
+    asked = {"Origin": "http://a", "Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "authorization"}
+    status, headers, _ = proxy.request("OPTIONS", "/sparql", **asked)
     assert status == 204 and "POST" in headers["access-control-allow-methods"]
     assert headers["access-control-allow-headers"] == "authorization"
     for target, expected in (
