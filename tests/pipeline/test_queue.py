@@ -244,7 +244,7 @@ def test_a_place_given_to_one_who_just_left_goes_to_the_next():
 
 @pytest.mark.parametrize("seed", range(60))
 def test_no_place_is_lost_whatever_happens(seed):
-    """Random arrivals, service times, cancellations, orphans and refusals: in the end every place is free, and none was doubled."""
+    """Random arrivals, service times, cancellations, orphans, refusals: in the end every place is free, none was doubled."""
     rng = random.Random(seed)
 
     async def main():

@@ -1,0 +1,449 @@
+"""Join identical reads in flight: the first asks the backend, those that come meanwhile get the same answer.
+
+The first is the *leader*, the others *followers*. Two promises bound it. The leader never waits for a follower. A follower
+never gets a part of an answer that it may not get the rest of: it sees nothing until the answer is complete in memory, and if
+the answer outgrows the memory set aside for it, or takes too long after its head, the follower asks the backend itself, as it
+would have without all this. So sharing is for answers of the size that people look at; a huge one streams to its leader alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from proxy.backends.base import BackendResponse, Headers
+from proxy.errors import BackendUnreachable
+
+Open = Callable[[], Awaitable[BackendResponse]]
+"""Ask the backend: returns when the head is there."""
+
+AHEAD_BYTES = 64 * 1024
+"""So much is read ahead of a leader that has no followers."""
+LARGE_KEYS = 1024
+LARGE_S = 300.0
+"""So many keys, for so long, are remembered to have answers too large to share, so that nobody waits for them in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoalesceStats:
+    """A snapshot for metrics. in_flight, held_bytes: now. led, joined, parted: so far; parted: followers that went on alone."""
+
+    in_flight: int
+    held_bytes: int
+    led: int
+    joined: int
+    parted: int
+
+
+class _State(Enum):
+    PENDING = auto()
+    COMPLETE = auto()
+    OVERFLOWED = auto()
+    FAILED = auto()
+
+
+class Coalescer:
+    """Requests in flight by key. For one event loop.
+
+    Args:
+        share_limit_bytes: the largest body that is shared; it is held while the request is in flight.
+        total_limit_bytes: … of all of them together.
+        hold_s: how long after the head a follower waits for the rest of a body before it asks itself.
+        join_window_s: how long after its start a request may be joined; None: as long as it is in flight. What is joined may be
+            as old as this, so set it where another process may let updates through.
+        followers: at most so many for one leader.
+    """
+
+    def __init__(
+        self,
+        *,
+        share_limit_bytes: int = 256 * 1024,
+        total_limit_bytes: int = 16 * 1024 * 1024,
+        hold_s: float = 1.0,
+        join_window_s: float | None = None,
+        followers: int = 1000,
+        backend: str = "the backend",
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.backend = backend
+        self._share_limit = share_limit_bytes
+        self._total_limit = total_limit_bytes
+        self._hold_s = hold_s
+        self._join_window_s = join_window_s
+        self._followers = followers
+        self._now = now
+        self._shares: dict[bytes, _Share] = {}
+        self._large: OrderedDict[bytes, float] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._held = 0
+        self._led = self._joined = self._parted = 0
+
+    async def fetch(self, digest: bytes, open_: Open) -> BackendResponse:
+        """Get the answer to the request with this key (``RequestKey.digest``), by asking or by joining who asks.
+
+        What *open_* raises is raised to all that wait for it. It runs in a task of its own, cancelled when the last one leaves.
+
+        Returns:
+            A response to be read and closed like any other; ``is_joined(response)`` tells which way it came.
+        """
+        share = self._shares.get(digest)
+        if share is not None and self._may_join(share):
+            return await self._follow(share, open_)
+        if digest in self._large and self._is_large(digest):
+            return await open_()
+        share = _Share(self, digest, self._now())
+        self._shares[digest] = share
+        self._led += 1
+        share.task = self._spawn(self._pump(share, open_))
+        return await self._lead(share)
+
+    def seal(self) -> None:
+        """Let nothing that comes from now on join what is in flight: call it before and after an update."""
+        self._shares.clear()
+
+    def stats(self) -> CoalesceStats:
+        return CoalesceStats(len(self._tasks), self._held, self._led, self._joined, self._parted)
+
+    async def aclose(self) -> None:
+        """Stop all that is in flight."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- joining
+
+    def _may_join(self, share: _Share) -> bool:
+        return share.followers < self._followers and (
+            self._join_window_s is None or self._now() - share.began_at <= self._join_window_s
+        )
+
+    def _is_large(self, digest: bytes) -> bool:
+        if self._now() - self._large[digest] <= LARGE_S:
+            return True
+        del self._large[digest]
+        return False
+
+    async def _lead(self, share: _Share) -> BackendResponse:
+        try:
+            while share.response is None and share.state is _State.PENDING:
+                await share.leader_turn()
+        except BaseException:
+            share.leave_leader()
+            raise
+        if share.response is None:
+            assert share.error is not None
+            share.leave_leader()
+            raise share.error.with_traceback(None)
+        return _LedResponse(share)
+
+    async def _follow(self, share: _Share, open_: Open) -> BackendResponse:
+        share.followers += 1
+        self._joined += 1
+        if share.response is not None:
+            share.start_hold()
+        share.ask_for_more()
+        try:
+            await share.follower_turn()
+        except BaseException:
+            share.leave_follower()
+            raise
+        if share.state is _State.COMPLETE:
+            return _JoinedResponse(share)
+        if share.state is _State.FAILED:
+            share.leave_follower()
+            assert share.error is not None
+            raise share.error.with_traceback(None)
+        self._joined -= 1
+        self._parted += 1
+        if not share.has_leader and not share.is_spent:
+            # The leader has left what it led: the first follower takes over the answer, from its first byte.
+            share.has_leader = True
+            share.taken = 0
+            share.followers -= 1
+            return await self._lead(share)
+        share.leave_follower()
+        return await open_()
+
+    # -- the task that reads for all
+
+    async def _pump(self, share: _Share, open_: Open) -> None:
+        response: BackendResponse | None = None
+        try:
+            share.response = response = await open_()
+            share.wake_leader()
+            announced = content_length(response.headers)
+            if announced is not None and announced > self._share_limit:
+                self._mark_large(share)
+                share.settle(_State.OVERFLOWED)
+                return
+            if share.followers:
+                share.start_hold()
+            share.source = source = response.chunks()
+            async for chunk in source:
+                share.chunks.append(chunk)
+                share.held += len(chunk)
+                self._held += len(chunk)
+                if share.held > self._share_limit or self._held > self._total_limit:
+                    if share.held > self._share_limit:
+                        self._mark_large(share)
+                    share.settle(_State.OVERFLOWED)
+                    return
+                share.wake_leader()
+                while share.held - share.taken >= AHEAD_BYTES and not share.followers:
+                    await share.demand()
+            share.settle(_State.COMPLETE)
+        except asyncio.CancelledError:
+            share.error = BackendUnreachable("the request that this one had joined was stopped", backend=self.backend)
+            share.settle(_State.FAILED)
+            raise
+        except Exception as error:  # handed to those who wait for it, none is swallowed
+            share.error = error
+            share.settle(_State.FAILED)
+        finally:
+            self._forget(share)
+            if response is not None and (share.state is not _State.OVERFLOWED or share.is_deserted):
+                await response.aclose()
+
+    def _mark_large(self, share: _Share) -> None:
+        self._large[share.digest] = self._now()
+        self._large.move_to_end(share.digest)
+        if len(self._large) > LARGE_KEYS:
+            self._large.popitem(last=False)
+
+    def _forget(self, share: _Share) -> None:
+        if self._shares.get(share.digest) is share:
+            del self._shares[share.digest]
+
+
+class _Share:
+    """One request in flight and what has come of it."""
+
+    __slots__ = (
+        "_coalescer",
+        "_demand",
+        "_follower_turns",
+        "_hold",
+        "_leader_turn",
+        "began_at",
+        "chunks",
+        "digest",
+        "error",
+        "followers",
+        "has_leader",
+        "held",
+        "is_spent",
+        "response",
+        "source",
+        "state",
+        "taken",
+        "task",
+    )
+
+    def __init__(self, coalescer: Coalescer, digest: bytes, began_at: float) -> None:
+        self._coalescer = coalescer
+        self.digest = digest
+        self.began_at = began_at
+        self.task: asyncio.Task[None] | None = None
+        self.response: BackendResponse | None = None
+        self.source: AsyncIterator[bytes] | None = None
+        self.chunks: list[bytes] = []
+        self.held = 0
+        self.taken = 0
+        """Bytes that the leader has read of those held."""
+        self.state = _State.PENDING
+        self.error: Exception | None = None
+        self.has_leader = True
+        self.followers = 0
+        self.is_spent = False
+        """The leader reads what is not held; nobody can take over from it."""
+        self._leader_turn: asyncio.Future[None] | None = None
+        self._follower_turns: list[asyncio.Future[None]] = []
+        self._demand: asyncio.Future[None] | None = None
+        self._hold: asyncio.TimerHandle | None = None
+
+    @property
+    def is_deserted(self) -> bool:
+        return not self.has_leader and not self.followers
+
+    # -- waiting; each future has one waiter, so that one who leaves cancels nobody else's
+
+    async def leader_turn(self) -> None:
+        self._leader_turn = asyncio.get_running_loop().create_future()
+        await self._leader_turn
+
+    async def follower_turn(self) -> None:
+        if self.state is _State.PENDING:
+            turn = asyncio.get_running_loop().create_future()
+            self._follower_turns.append(turn)
+            await turn
+
+    async def demand(self) -> None:
+        self._demand = asyncio.get_running_loop().create_future()
+        await self._demand
+
+    def wake_leader(self) -> None:
+        if (turn := self._leader_turn) is not None:
+            self._leader_turn = None
+            if not turn.done():
+                turn.set_result(None)
+
+    def ask_for_more(self) -> None:
+        if (demand := self._demand) is not None:
+            self._demand = None
+            if not demand.done():
+                demand.set_result(None)
+
+    def settle(self, state: _State) -> None:
+        """What followers wait for is decided."""
+        self.state = state
+        self._coalescer._forget(self)
+        self.wake_leader()
+        self._let_followers_go()
+
+    def start_hold(self) -> None:
+        if self._hold is None:
+            self._hold = asyncio.get_running_loop().call_later(self._coalescer._hold_s, self._end_hold)
+
+    def _end_hold(self) -> None:
+        if self.state is _State.PENDING:
+            self._coalescer._forget(self)  # nobody else joins what is slow
+            self._let_followers_go()
+
+    def _let_followers_go(self) -> None:
+        if self._hold is not None and self.state is not _State.PENDING:
+            self._hold.cancel()
+        for turn in self._follower_turns:
+            if not turn.done():
+                turn.set_result(None)
+        self._follower_turns.clear()
+
+    # -- leaving
+
+    def leave_leader(self) -> None:
+        self.has_leader = False
+        self._left()
+
+    def leave_follower(self) -> None:
+        self.followers -= 1
+        self._left()
+
+    def _left(self) -> None:
+        if not self.is_deserted:
+            return
+        self.drop_chunks()
+        if self.state is _State.PENDING and self.task is not None:
+            self._coalescer._forget(self)
+            self.task.cancel()
+        elif self.state is _State.OVERFLOWED and self.response is not None and not self.is_spent:
+            self._coalescer._spawn(self.response.aclose())
+
+    def drop_chunks(self) -> None:
+        self._coalescer._held -= self.held
+        self.held = 0
+        self.chunks = []
+
+
+class _LedResponse:
+    """What the leader reads: the chunks as they come."""
+
+    __slots__ = ("_is_open", "_share")
+
+    def __init__(self, share: _Share) -> None:
+        self._share = share
+        self._is_open = True
+
+    @property
+    def status(self) -> int:
+        assert self._share.response is not None
+        return self._share.response.status
+
+    @property
+    def headers(self) -> Headers:
+        assert self._share.response is not None
+        return self._share.response.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        share = self._share
+        position = 0
+        while True:
+            while position < len(share.chunks):
+                chunk = share.chunks[position]
+                position += 1
+                share.taken += len(chunk)
+                share.ask_for_more()
+                yield chunk
+            match share.state:
+                case _State.PENDING:
+                    await share.leader_turn()
+                case _State.COMPLETE:
+                    await self.aclose()
+                    return
+                case _State.FAILED:
+                    assert share.error is not None
+                    raise share.error.with_traceback(None)
+                case _State.OVERFLOWED:
+                    break
+        # Nobody shares it any more: from here on it is read as if alone.
+        share.is_spent = True
+        share.drop_chunks()
+        assert share.response is not None
+        async for chunk in share.response.chunks() if share.source is None else share.source:
+            yield chunk
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            share = self._share
+            share.leave_leader()
+            if share.is_spent and share.response is not None:
+                await share.response.aclose()
+
+
+class _JoinedResponse:
+    """What a follower reads: a complete answer, from memory."""
+
+    __slots__ = ("_chunks", "_is_open", "_share", "headers", "status")
+
+    def __init__(self, share: _Share) -> None:
+        assert share.response is not None
+        self._share = share
+        self._chunks = share.chunks
+        self._is_open = True
+        self.status = share.response.status
+        self.headers: Headers = share.response.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._share.leave_follower()
+
+
+def is_joined(response: BackendResponse) -> bool:
+    """Whether *response* came by joining another request."""
+    return isinstance(response, _JoinedResponse)
+
+
+def content_length(headers: Headers) -> int | None:
+    """What the backend announced; None where it is absent or no number."""
+    for name, value in headers:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else None
+    return None
