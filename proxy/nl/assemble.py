@@ -33,11 +33,12 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class CountCondition:
-    """The number of *term*'s instances (of solutions, where it is None) compared with *number*."""
+    """The number of *term*'s instances (of solutions, where it is None), or *aggregate* of an attribute, compared with *number*."""
 
-    term: ClassTerm | None
+    term: ClassTerm | Attribute | None
     operator: Operator
     number: float
+    aggregate: Aggregate = Aggregate.COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,11 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
     having = None
     if plan.counted is not None:
         counted = plan.counted
-        column = Column(node(counted.term.iri), Aggregate.COUNT) if counted.term is not None else Column("", Aggregate.COUNT)
+        if isinstance(counted.term, Attribute):
+            var = p.attribute(node(counted.term.subject_class), counted.term)
+            column = Column(var, counted.aggregate, is_text_number=counted.term.is_text_number)
+        else:
+            column = Column(node(counted.term.iri) if counted.term is not None else "", Aggregate.COUNT)
         having = Having(column, counted.operator, counted.number)
     absent: list[Pattern] = []
     if plan.absent or plan.absent_class is not None:
@@ -301,9 +306,9 @@ def _names_entity(schema: Schema, a: Attribute, plan: Plan) -> bool:
     counted = plan.counted.term if plan.counted is not None else plan.sorting.term if plan.sorting is not None else None
     if counted is None and any(s.aggregate is not None for s in plan.shown):
         counted = next(s.term for s in plan.shown if s.aggregate is not None)
-    if counted is None or owner(counted) == a.subject_class:
+    if counted is not None and owner(counted) == a.subject_class:
         return False
-    return True
+    return schema.tells_apart(a)
 
 
 def _absent(plan: Plan, walk: Tree | None, p: _Patterns, subject: str, node: object) -> Pattern:
@@ -428,7 +433,8 @@ def verbalise(plan: Plan, schema: Schema) -> str:
         parts.append(("and " if len(parts) > 2 else "") + _condition(c, schema, subject))
     if plan.counted is not None:
         what = words(plan.counted.term) if plan.counted.term is not None else "them"
-        parts.append(f"with {_COMPARED[plan.counted.operator]} {plan.counted.number:g} {what}")
+        spoken = "" if plan.counted.aggregate is Aggregate.COUNT else f"{_SPOKEN[plan.counted.aggregate]} "
+        parts.append(f"with {spoken}{_COMPARED[plan.counted.operator]} {plan.counted.number:g} {what}")
     if plan.absent_class is not None or plan.absent:
         what = schema.classes[plan.absent_class].words[0] if plan.absent_class else ""
         parts.append("without " + what + " ".join(_condition(c, schema, subject) for c in plan.absent))

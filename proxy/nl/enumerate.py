@@ -72,7 +72,7 @@ class Enumerator:
         for rank, sketch in enumerate(found):
             before = len(out)
             for plan, scores in self._plans(sketch, items, mentions, anchors):
-                for candidate in self._joined(plan, scores, sketch, rank, anchors):
+                for candidate in self._variants(plan, scores, sketch, rank, anchors):
                     if candidate.query not in seen:
                         seen.add(candidate.query)
                         out.append(candidate)
@@ -231,12 +231,13 @@ class Enumerator:
                 assert isinstance(link.term, Attribute)
                 out.append(Choice("comparison", Condition(link.term, c.operator, against=c.against), link.score + 0.1 * anchored.get(link.term.subject_class, 0)))
             return out
-        if c.mentions:
-            m = mentions[c.mentions[0]]
-            literal = Literal(m.text)
+        if c.mentions or c.text:
+            text = mentions[c.mentions[0]].text if c.mentions else c.text
+            literal = Literal(text)
             for link in attributes[:5]:
                 assert isinstance(link.term, Attribute)
-                literal = Literal(m.text) if c.operator in (Operator.CONTAINS, Operator.STARTS, Operator.ENDS) else Literal(m.text, link.term.datatype)
+                if c.operator not in _TEXT_OPERATORS:
+                    literal = Literal(text, link.term.datatype)
                 out.append(Choice("comparison", Condition(link.term, c.operator, (literal,)), link.score + 0.1 * anchored.get(link.term.subject_class, 0)))
             if not out:
                 for s in sketch.select[:2]:
@@ -247,6 +248,10 @@ class Enumerator:
                     if (name := self.schema.name_of(a.class_)) is not None:
                         out.append(Choice("comparison", Condition(name, c.operator, (literal,)), 0.5 * a.score))
             return sorted(out, key=lambda x: -x.score)[:5]
+        if slot is not None and (aggregate := next((_SAID[w] for w in slot.words.split() if w in _SAID), None)) and len(c.numbers) == 1:
+            bare = replace(slot, words=" ".join(w for w in slot.words.split() if w not in _SAID))
+            for link in self.linker.numeric(self.linker.attribute_links(bare, 8))[:3]:
+                out.append(Choice("comparison", CountCondition(link.term, c.operator, c.numbers[0], aggregate), link.score + 0.05))
         for link in self.linker.numeric(attributes)[:5]:
             assert isinstance(link.term, Attribute)
             if link.term.is_number or link.term.is_temporal:
@@ -387,7 +392,12 @@ class Enumerator:
             for a in self.schema.attributes:
                 if a.is_temporal and a not in best:
                     best[a] = Choice("value", Condition(a, Operator.EQUAL, numbers=(item.number,)), 0.3 + 0.3 * min(1.0, near.get(a, 0.0)) + 0.1 * anchored.get(a.subject_class, 0), at=item.start)
-        return sorted(best.values(), key=lambda c: -c.score)[:5]
+        choices = sorted(best.values(), key=lambda c: -c.score)[:5]
+        if item.number <= 50 and i + 1 < len(self._items) and self._items[i - 1].lower in ("have", "has", "with", "had", "exactly", "only", "by", "in"):
+            for link in self.linker.class_links(self._items[i + 1].lower, 2):
+                if link.score > 0.8 and isinstance(link.term, ClassTerm):
+                    choices.append(Choice("comparison", CountCondition(link.term, Operator.EQUAL, item.number), 0.8 * link.score))
+        return choices
 
     def _plans_of(
         self, chosen: Sequence[Choice], sketch: Sketch, items: Sequence[Item], anchors: Sequence[Anchor]
@@ -407,6 +417,9 @@ class Enumerator:
         groups: dict[Attribute, list[Condition]] = {}
         for c in chosen:
             if not isinstance(c.value, Condition):
+                continue
+            if c.value.operator in _TEXT_OPERATORS and negated_at is not None and c.part == "comparison":
+                absent.append(c.value)
                 continue
             if c.part == "value" and c.value.operator is Operator.EQUAL:
                 position = next((i.start for i in items if i.mention == c.mention and c.mention >= 0), c.at)
@@ -503,6 +516,17 @@ class Enumerator:
 
     # -- joining
 
+    def _variants(self, plan: Plan, scores: dict[str, float], sketch: Sketch, rank: int, anchors: Sequence[Anchor]) -> Iterator[Candidate]:
+        """The joins of *plan*, and of the same counting different instances where a join may repeat them."""
+        for candidate in self._joined(plan, scores, sketch, rank, anchors):
+            yield candidate
+            counts = [s for s in plan.shown if s.aggregate is Aggregate.COUNT and isinstance(s.term, ClassTerm) and not s.is_distinct]
+            if counts and len(candidate.query.pattern.triples) > 1 and candidate.features["nodes"] > 1:
+                shown = tuple(replace(s, is_distinct=True) if s in counts else s for s in plan.shown)
+                distinct = replace(plan, shown=shown)
+                yield from self._joined(distinct, scores | {"count_distinct_class": 1.0}, sketch, rank, anchors)
+                return
+
     def _joined(self, plan: Plan, scores: dict[str, float], sketch: Sketch, rank: int, anchors: Sequence[Anchor]) -> Iterator[Candidate]:
         classes = plan.classes()
         if not classes:
@@ -574,6 +598,10 @@ class Enumerator:
             "sketch_rank": float(rank),
             f"note:{sketch.note}": float(bool(sketch.note)),
         }  # fmt: skip
+
+
+_TEXT_OPERATORS = (Operator.CONTAINS, Operator.STARTS, Operator.ENDS)
+_SAID = {"average": Aggregate.AVG, "mean": Aggregate.AVG, "total": Aggregate.SUM, "sum": Aggregate.SUM}
 
 
 def _best_first(parts: Sequence[Sequence[Choice]], limit: int) -> Iterator[tuple[Choice, ...]]:

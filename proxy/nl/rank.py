@@ -110,16 +110,13 @@ def evidence(candidates: Sequence[Candidate], chosen: int, answers: Sequence[Row
     own = sets[chosen] if chosen < len(sets) else None
     rivals = [o.score for i, o in enumerate(candidates) if i != chosen and (i >= len(sets) or sets[i] != own)]
     f = c.features
+    named = ("cosine", "coverage", "least", "dropped", "chosen", "sketch_rank", "precision", "bridges")
     return {
         "bias": 1.0,
-        "score": c.score,
-        "lead": min(3.0, c.score - max(rivals)) if rivals else 3.0,
+        "lead": max(-3.0, min(3.0, c.score - max(rivals))) if rivals else 3.0,
         "agreement": sum(1.0 for i, s in enumerate(sets) if i != chosen and s is not None and s == own) / max(1, len(sets) - 1),
         "empty": float(own is not None and not own),
-        "cosine": f.get("cosine", 0.0),
-        "coverage": f.get("coverage", 0.0),
-        "least": f.get("least", 0.0),
-        "dropped": f.get("dropped", 0.0),
+        **{k: f.get(k, 0.0) for k in named},
     }
 
 

@@ -7,6 +7,7 @@ as a rule, two where a node in between only carries a value (a quantity with its
 from __future__ import annotations
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from functools import cached_property
 from typing import Protocol
 
 from proxy.index.support import SupportIndex
+from proxy.index.values import ValueEntry
 from proxy.nl.words import Splitter, is_opaque, local_name
 from proxy.query.term import OWL, RDF, RDFS, RDFS_LABEL, XSD
 
@@ -25,6 +27,7 @@ NUMERIC = frozenset(
     ).split()
 )
 TEMPORAL = frozenset(XSD + n for n in "date dateTime dateTimeStamp gYear gYearMonth time".split())
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 SKOS = "http://www.w3.org/2004/02/skos/core#"
 NAMING = frozenset([RDFS_LABEL, SKOS + "prefLabel", "http://xmlns.com/foaf/0.1/name", "http://schema.org/name", "https://schema.org/name"])
 """Properties that name whatever has them, however they are called."""
@@ -87,10 +90,12 @@ class Step:
         return self.edge.subject_class if self.is_inverse else self.edge.object_class
 
 
-class NumberRanges(Protocol):
-    """What is asked of the value index: the least and greatest number of a property, also of numbers written as strings."""
+class ValueStatistics(Protocol):
+    """What is asked of the value index: literals of a property, and how many different ones there are."""
 
-    def number_range(self, class_: str | None, property_: str) -> tuple[float, float] | None: ...
+    def examples(self, class_: str | None, property_: str, limit: int = 5) -> Sequence[ValueEntry]: ...
+
+    def distinct(self, class_: str | None, property_: str) -> int | None: ...
 
 
 class Schema:
@@ -101,9 +106,10 @@ class Schema:
         values: tells which string-typed properties hold numbers; None: none do.
     """
 
-    def __init__(self, index: SupportIndex, splitter: Splitter, values: NumberRanges | None = None) -> None:
+    def __init__(self, index: SupportIndex, splitter: Splitter, values: ValueStatistics | None = None) -> None:
         self.index = index
         self.splitter = splitter
+        self._values = values
         self._labels = index.vocabulary.labels
         skip = (RDF, RDFS, OWL)
         instances = index.class_instances
@@ -131,8 +137,24 @@ class Schema:
         self._compose(into)
 
     @staticmethod
-    def _all_numbers(values: NumberRanges, class_: str, property_: str) -> bool:
-        return values.number_range(class_, property_) is not None
+    def _all_numbers(values: ValueStatistics, class_: str, property_: str) -> bool:
+        found = [e.text for e in values.examples(class_, property_, 12)]
+        return len(found) > 1 and all(_NUMBER.fullmatch(t) for t in found)
+
+    @cached_property
+    def _distinct(self) -> dict[tuple[str, str], int | None]:
+        return {}
+
+    def tells_apart(self, a: Attribute) -> bool:
+        """Whether *a* names its subject rather than sorting subjects into kinds: called a name or id, or hardly ever repeated."""
+        if a.words[0].split()[-1] in ("name", "title", "id", "identifier") or a == self.name_of(a.subject_class):
+            return True
+        if self._values is None or len(a.path) > 1:
+            return False
+        key = (a.subject_class, a.path[0])
+        if key not in self._distinct:
+            self._distinct[key] = self._values.distinct(*key)
+        return (self._distinct[key] or 0) >= 0.97 * self.classes[a.subject_class].instances
 
     def _compose(self, into: Mapping[str, int]) -> None:
         """Add paths through nodes that only carry a value: each is owned by one subject and leads to literals alone."""

@@ -44,14 +44,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """*slot* compared with numbers, a value mention, or (``against``) an aggregate of itself. at: item position."""
+    """*slot* compared with numbers, a value mention, a *text*, or (``against``) an aggregate of itself. at: item position."""
 
     operator: Operator
     slot: Slot | None
     numbers: tuple[float, ...] = ()
     mentions: tuple[int, ...] = ()
     against: Aggregate | None = None
-    is_negated: bool = False
+    text: str = ""
     at: int = 0
 
 
@@ -175,9 +175,18 @@ def sketches(items: Sequence[Item]) -> list[Sketch]:
             replace(s, aggregate=None, words=f"number of {s.words}") if s.aggregate is Aggregate.COUNT else s for s in first.select
         )
         found.append(replace(first, select=plain, note="stored number instead of count"))
-        if len(first.select) == 1:
-            summed = tuple(replace(s, aggregate=Aggregate.SUM, words=f"number of {s.words}") for s in first.select)
-            found.append(replace(first, select=summed, note="sum instead of count"))
+        summed = tuple(
+            replace(s, aggregate=Aggregate.SUM, words=f"number of {s.words}") if s.aggregate is Aggregate.COUNT else s for s in first.select
+        )
+        found.append(replace(first, select=summed, note="sum instead of count"))
+    aggregated = [s for s in first.select if s.aggregate is not None]
+    if len(aggregated) == 1 and len(first.select) > 1 and first.select[-1] is not aggregated[0]:
+        aggregate = aggregated[0].aggregate
+        spread = tuple(s if s.at < aggregated[0].at else replace(s, aggregate=aggregate) for s in first.select)
+        found.append(replace(first, select=spread, note="aggregate of all"))
+        if aggregate is Aggregate.COUNT:
+            total = tuple(replace(s, aggregate=Aggregate.SUM) if s.aggregate is not None else s for s in spread)
+            found.append(replace(first, select=total, note="sum of all"))
     if first.group is not None:
         found.append(replace(first, group=None, note="no grouping"))
     return found
@@ -372,9 +381,14 @@ class _Reader:
         if w[i] in ("at", "no") and w[i + 1 : i + 2] and w[i + 1] in ("least", "most", "more", "less", "fewer", "later", "earlier"):
             j = i + 2 + (1 if w[i + 2 : i + 3] == ["than"] else 0)
             number = self._number_at(j)
+            op = Operator.AT_LEAST if w[i + 1] in ("least", "less", "fewer", "earlier") else Operator.AT_MOST
             if number is not None:
-                op = Operator.AT_LEAST if w[i + 1] in ("least", "less", "fewer", "earlier") else Operator.AT_MOST
                 return self._bound(i, j + 1, op, number, "")
+            if w[j : j + 1] == ["the"] and w[j + 1 : j + 2] in (["average"], ["mean"]):
+                words, start = self._phrase_before(i)
+                own, context, end = self._phrase(j + 2)
+                self._take(start if words else i, end)
+                return Comparison(op, Slot(words or own, context, start, end), against=Aggregate.AVG, at=i), end
         if w[i] in _COMPARATIVES:
             hint, greater = _COMPARATIVES[w[i]]
             op = Operator.GREATER if greater else Operator.LESS
@@ -397,6 +411,11 @@ class _Reader:
             if w[j : j + 2] == ["or", "equal"]:
                 op = Operator.AT_LEAST if greater else Operator.AT_MOST
                 j += 3 if w[j + 2 : j + 3] == ["to"] else 2
+            year = j
+            while year < n and w[year] in ("the", "year", "of", "a", "an", "$"):
+                year += 1
+            if self._number_at(j) is None and self._number_at(year) is not None:
+                j = year
             number = self._number_at(j)
             if number is not None:
                 if w[i] == "since":
@@ -421,18 +440,31 @@ class _Reader:
             "more", "greater", "higher", "above", "later", "over", "less", "fewer", "lower", "below", "earlier", "older", "younger"):  # fmt: skip
             op = Operator.AT_LEAST if w[i + 2] in ("more", "greater", "higher", "above", "later", "over", "older") else Operator.AT_MOST
             return self._bound(i, i + 3, op, number, "")
+        if w[i] in ("only", "exactly", "just") and (number := self._number_at(i + 1)) is not None:
+            words, context, end = self._phrase(i + 2, limit=4)
+            if words:
+                self._take(i, end)
+                return Comparison(Operator.EQUAL, Slot(words, context, i, end), (number,), at=i), end
         if w[i] in ("contains", "contain", "containing", "includes", "include", "including", "substring", "starts", "start", "starting", "begins",
                     "begin", "beginning", "ends", "end", "ending", "like"):  # fmt: skip
             j = i + 1
             while j < n and self.items[j].kind == "word" and w[j] in (
                 "the", "word", "with", "letter", "substring", "phrase", "string", "by", "a", "letters", "character", "in", "from", "words"):  # fmt: skip
                 j += 1
-            if j < n and self.items[j].kind == "value":
+            spelled = j < n and self.items[j].kind == "word" and (len(w[j]) == 1 or "letter" in w[i:j] or "letters" in w[i:j])
+            if j < n and (self.items[j].kind == "value" or spelled):
                 words, start = self._phrase_before(i)
                 stemmed = w[i][:5]
                 op = Operator.STARTS if stemmed in ("start", "begin") else Operator.ENDS if stemmed in ("ends", "end", "endin") else Operator.CONTAINS
                 self._take(start if words else i, j + 1)
-                return Comparison(op, Slot(words, "", start, i) if words else None, mentions=(self.items[j].mention,), at=i), j + 1
+                slot = Slot(words, "", start, i) if words else None
+                if not words and w[j + 1 : j + 2] in (["in"], ["to"], ["for"], ["as"]):
+                    own, context, end = self._phrase(j + 2)
+                    slot = Slot(own, context, j + 2, end) if own else None
+                    self._take(j, end)
+                if spelled:
+                    return Comparison(op, slot, text=self.items[j].text, at=i), j + 1
+                return Comparison(op, slot, mentions=(self.items[j].mention,), at=i), j + 1
         return None
 
     def _bound(self, i: int, end: int, op: Operator, number: float, inner: str) -> tuple[Comparison, int]:
