@@ -20,7 +20,7 @@ import pyoxigraph as ox
 
 from proxy.backends.base import BackendRequest, BackendResponse, Parameters, Solutions
 from proxy.backends.loading import Progress, Reader, UnreadableFile, format_name
-from proxy.backends.streaming import TEXT, BufferedResponse, ThreadStream, tell
+from proxy.backends.streaming import TEXT, BufferedResponse, ThreadStream, detached, tell
 from proxy.backends.workers import Workers
 from proxy.errors import (
     BackendBusy,
@@ -338,7 +338,7 @@ class EmbeddedBackend:
             try:
                 value, error = run(), None
             except BaseException as exc:
-                value, error = None, exc
+                value, error = None, detached(exc)
             tell(loop, finish, value, error)
 
         self._workers.submit(job)

@@ -52,7 +52,7 @@ class ThreadStream:
             run(self)
             self._flush()
         except BaseException as exc:
-            error = exc
+            error = detached(exc)
         tell(self._loop, self._finish, error)
 
     def write(self, data: bytes) -> int:
@@ -156,3 +156,15 @@ def tell(loop: asyncio.AbstractEventLoop, callback: Callable[..., None], *argume
         loop.call_soon_threadsafe(callback, *arguments)
     except RuntimeError:
         pass  # the loop is closed: nobody is left to be told
+
+
+def detached(error: BaseException) -> BaseException:
+    """Cut the stack frames off *error*, in place, before it leaves its thread.
+
+    They hold pyoxigraph results, which may be freed only in the thread that made them.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        seen.__traceback__ = None
+        seen = seen.__cause__ or seen.__context__
+    return error

@@ -69,9 +69,15 @@ def parse_accept(accept: str) -> tuple[tuple[str, str, float], ...]:
     return tuple(ranges)
 
 
-def quality_of(media: str, ranges: Sequence[tuple[str, str, float]]) -> float:
-    """Return the quality of *media*: that of the most specific range that covers it; 0 if none does."""
+def quality_of(media: str, ranges: Sequence[tuple[str, str, float]], *, is_literal: bool = False) -> float:
+    """Return the quality of *media*: that of the most specific range that covers it; 0 if none does.
+
+    Args:
+        is_literal: wildcards do not count.
+    """
     type_, _, subtype = media.partition("/")
+    if is_literal:
+        return max((q for t, s, q in ranges if (t, s) == (type_, subtype)), default=0.0)
     best, best_rank = 0.0, 0
     for t, s, q in ranges:
         rank = 3 if (t, s) == (type_, subtype) else 2 if (t, s) == (type_, "*") else 1 if (t, s) == ("*", "*") else 0
@@ -83,7 +89,7 @@ def quality_of(media: str, ranges: Sequence[tuple[str, str, float]]) -> float:
 def choose(accept: str | None, offers: Sequence[ResultFormat]) -> ResultFormat | None:
     """Return the offer that *accept* likes best; of equals the earlier one; None if it takes none of them.
 
-    No Accept field, and an empty one, take anything.
+    No Accept field, and an empty one, take anything. A wildcard reaches a format by its own media type only, not by synonyms.
 
     Raises:
         BadAccept
@@ -93,7 +99,8 @@ def choose(accept: str | None, offers: Sequence[ResultFormat]) -> ResultFormat |
     best: ResultFormat | None = None
     best_quality = 0.0
     for offer in offers:
-        quality = max(quality_of(media, ranges) for media in offer.accepts)
+        own, *synonyms = offer.accepts
+        quality = max(quality_of(own, ranges), *(quality_of(media, ranges, is_literal=True) for media in synonyms))
         if quality > best_quality:
             best, best_quality = offer, quality
     return best
