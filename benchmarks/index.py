@@ -155,6 +155,8 @@ def stores(distilled: Distilled) -> None:
         wanted = sorted(trigrams(text))
         query = f"SELECT term FROM f WHERE term IN ({', '.join('?' * len(wanted))}) ORDER BY doc LIMIT 24"
         known = [row[0].replace('"', '""') for row in connection.execute(query, wanted)]
+        if not known:
+            return set()
         match = " OR ".join(f'"{t}"' for t in known)
         return {row[0] for row in connection.execute("SELECT rowid FROM t WHERE t MATCH ? ORDER BY rank LIMIT 96", (match,))}
 

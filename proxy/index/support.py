@@ -87,7 +87,7 @@ class SupportIndex:
 
     Args:
         kinds: distinct.
-        instances: (kinds,) nodes of each kind; 0 for datatypes.
+        instances: (kinds,) nodes of each kind; 0 for datatypes and for UNTYPED, whose nodes nobody counts.
         subject, property_, object_: (cells,) ids into *kinds*, *properties*, *kinds*; each triple of ids at most once.
         count: (cells,) triples, > 0. Every triple of the graph is in some cell, those of the class predicate too.
         are_kinds_exact: True: a node has exactly one kind. False: *kinds* are single classes (and UNTYPED), a node belongs to

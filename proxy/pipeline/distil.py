@@ -103,7 +103,7 @@ async def distil(
     """Enumerate the graph behind *backend* as its default graph shows it.
 
     Args:
-        values_path: file for the value index, to be created; None: in memory, about 250 bytes for each distinct value.
+        values_path: file for the value index, to be created; None: in memory, 200 to 300 bytes for each value.
         kind_cap: with more kinds than this, or where they cannot be listed, single classes stand in for them.
         epoch: handed on to the index.
     Raises:
@@ -383,14 +383,17 @@ class _Run:
 
     async def _read_values(self, values: ValueIndexBuilder) -> None:
         pairs = self._builder.literal_cells()
-        identified: dict[str, int] = {}
+        named: dict[str, float] = {}
         writing = asyncio.Lock()
 
         async def read_pair(pair: tuple[str | None, str]) -> None:
             class_, property_ = pair
             found, about = await self._values_of(class_, property_, pairs[pair])
-            if class_ is not None and (property_ in LABELS or pairs[pair].keys() & {XSD_STRING, RDF_LANG_STRING}):
-                identified[class_] = max(identified.get(class_, 0), sum(e.subject is not None for e in found))
+            if class_ is not None and pairs[pair].keys() & {XSD_STRING, RDF_LANG_STRING}:
+                # What was kept stands for the rest: a class with more values than the cap is not asked about in vain.
+                total, seen = sum(pairs[pair].values()), sum(e.count for e in found)
+                naming = total if property_ in LABELS else total * sum(e.subject is not None for e in found) / max(1, seen)
+                named[class_] = max(named.get(class_, 0), naming)
             async with writing:
                 await asyncio.to_thread(values.add, found)
                 values.describe(class_, property_, about)
@@ -404,9 +407,7 @@ class _Run:
 
         await self._each("values", pairs, read_pair)
         nameless = [
-            c
-            for c, n in self._instances.items()
-            if identified.get(c, 0) < _IDENTIFYING * n and not c.startswith((OWL, RDF, RDFS))
+            c for c, n in self._instances.items() if named.get(c, 0) < _IDENTIFYING * n and not c.startswith((OWL, RDF, RDFS))
         ]
         await self._each("names", nameless, read_names)
 

@@ -13,6 +13,8 @@ import pytest
 import rdflib
 
 from proxy.backends.base import Solutions
+from proxy.backends.embedded import EmbeddedBackend
+from proxy.config import IndexSettings
 from proxy.errors import BackendBusy, BackendGarbled, BackendRefused, BackendTimeout, BackendUnreachable
 from proxy.index.support import Kind
 from proxy.pipeline.distil import Distilled, distil
@@ -225,6 +227,19 @@ def test_an_empty_graph_gives_an_empty_index():
     assert distilled.values.search("anything") == []
 
 
+def test_the_embedded_backend_is_read_like_any_other():
+    """The store that `--load` serves from."""
+
+    async def read_it():
+        backend = EmbeddedBackend(random_graph(7))
+        try:
+            return await distil(backend, IndexSettings(concurrency=2))
+        finally:
+            await backend.aclose()
+
+    assert seen_cells(asyncio.run(read_it())) == true_cells(random_graph(7))[0]
+
+
 @pytest.mark.parametrize("seed", range(140, 142))
 def test_another_engine_gives_the_same(seed):
     """The queries mean the same to rdflib, which shares no code with Oxigraph."""
@@ -327,6 +342,13 @@ def test_nameless_nodes_are_found_by_their_iri():
     assert (entry.subject, entry.property, entry.subject_class) == (EX + "Blue_Whale", None, EX + "Animal")
     assert [e.subject for e in values.lookup("oak")] == [EX + "x"]
     assert values.lookup("x") == []
+
+
+def test_a_class_named_past_the_cap_is_not_named_again():
+    """More labels than are kept still name their nodes; nobody asks for the words in their IRIs."""
+    values = read("\n".join(f":n{i} a :N ; :title 'title {i}' ." for i in range(30)), values_per_property=10).values
+    assert len(values) == 10
+    assert values.lookup("n5") == []
 
 
 def test_no_values_when_none_are_wanted():
