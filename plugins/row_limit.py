@@ -3,7 +3,7 @@
 Options:
     max_rows: solutions, from 1. Required.
     mode: "limit" (default) puts the LIMIT into the query that is sent and says so in the header ``Sparlance-Row-Limit``;
-        "refuse" answers 422 and leaves it to the client.
+        "refuse" answers 400 and leaves it to the client.
 
 An aggregate without GROUP BY has one solution and passes. So do ASK and DESCRIBE, whose size LIMIT does not bound. A LIMIT of a
 sub-query does not count. A text that cannot be parsed is refused: nobody could say how many rows it asks for.

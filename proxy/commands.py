@@ -165,7 +165,11 @@ async def _dataset(config: Config, *, nl: bool) -> AsyncIterator[Any]:
     """
     require_source(config)
     from proxy.app import create_app
+    from proxy.log import configure
 
+    if config.log.level != "debug":
+        # What goes wrong is raised below, as one sentence; the event would say it twice.
+        configure(msgspec.structs.replace(config.log, level="error"))
     settings = msgspec.structs.replace(
         config,
         nl=msgspec.structs.replace(config.nl, enabled=nl),
@@ -178,9 +182,9 @@ async def _dataset(config: Config, *, nl: bool) -> AsyncIterator[Any]:
         built = asyncio.create_task(dataset.built())
         while not built.done():
             build = dataset.index_build
-            if build.phase and dataset.index is None:
-                progress(f"indexing {build.phase}", build.done, build.total)
-            elif dataset.index is not None:
+            if dataset.index is None:
+                progress(f"indexing {build.phase}".rstrip(), build.done, build.total)
+            elif nl:
                 progress("making the question engine", 0, 0)
             await asyncio.wait([built], timeout=0.05)
         progress.end()

@@ -2,10 +2,12 @@
 
 import io
 import json
+import logging
 import sys
 from pathlib import Path
 
 import pytest
+import structlog
 
 from proxy.cli import main, parser
 from proxy.commands import ProgressLine, config_as_toml, table
@@ -31,9 +33,15 @@ def graph(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
-    """Work in a folder without config.toml, under no variable of ours."""
+    """Work in a folder without config.toml, under no variable of ours; leave the logging of this process as it was."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPARLANCE_CONFIG", raising=False)
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 def leaves() -> list[list[str]]:
@@ -193,7 +201,7 @@ def test_index_show_counts(graph, capsys):
     assert main(["index", "show", "--load", graph]) == 0
     told = capsys.readouterr()
     assert "http://e.example/Mill  (2 instances)" in told.out
-    assert "index" in told.err
+    assert "loading mills.ttl" in told.err and "indexing" in told.err
     assert main(["index", "show", "--load", graph, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["classes"] == {"http://e.example/Mill": 2, "http://e.example/River": 1}
 

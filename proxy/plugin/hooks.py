@@ -3,10 +3,10 @@
 A plugin is a file in ``plugins/`` with ``load(options) -> Plugin``. It overrides the hooks that it needs; the others do nothing
 and cost nothing. Hooks run in the order of ``[plugins] enabled``, those of a response in reverse; the order is fixed at start.
 
-A plugin with ``may_refuse = True`` (a guard) *refuses* a request by raising ``QueryRejected`` (or another ``RequestError``) from
-a hook that says it may. Any other exception of a guard refuses the request with 500 and the plugin's name, so that a broken guard
-lets nothing through. Whatever a plugin with ``may_refuse = False`` (a watcher) raises is logged, what it had changed in the
-exchange is undone, and the request goes on.
+A plugin with ``may_refuse = True`` (a guard) *refuses* a request by raising ``QueryRejected`` (or another ``RequestError``)
+from a hook that says it may. Any other exception of a guard refuses the request with 500 and the plugin's name, so that a
+broken guard lets nothing through. Whatever a plugin with ``may_refuse = False`` (a watcher) raises is logged, what it had
+changed in the exchange is undone, and the request goes on.
 """
 
 from __future__ import annotations

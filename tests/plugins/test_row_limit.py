@@ -3,8 +3,11 @@
 import asyncio
 from pathlib import Path
 
+import httpx
 import pytest
 
+from proxy.app import create_app
+from proxy.config import load_config
 from proxy.errors import ConfigError, MalformedQuery, QueryRejected
 from proxy.pipeline.exchange import Exchange
 from proxy.plugin.chain import PluginChain, load_plugins
@@ -101,3 +104,32 @@ def test_wrong_options_stop_the_start(options):
     with pytest.raises(ConfigError) as caught:
         chain(**options)
     assert caught.value.key == "plugins.row_limit"
+
+
+@pytest.mark.parametrize(("mode", "status"), [("limit", 200), ("refuse", 400)])
+def test_it_works_in_a_server(tmp_path, mode, status):
+    """Through the whole application: as many rows as allowed, and the header; or a refusal that says what to write."""
+    (tmp_path / "many.nt").write_text("".join(f"<a:{i}> <a:p> <a:o> .\n" for i in range(30)), encoding="utf-8")
+    (tmp_path / "config.toml").write_text(
+        "[backend]\nload = ['many.nt']\n[index]\nenabled = false\n"
+        f"[plugins]\ndirectory = '{PLUGINS}'\nenabled = ['row_limit']\n"
+        f"[plugins.row_limit]\nmax_rows = 10\nmode = '{mode}'\n",
+        encoding="utf-8",
+    )
+
+    async def get() -> httpx.Response:
+        app = create_app(load_config(tmp_path / "config.toml"))
+        await app.startup()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            response = await client.get("/sparql", params={"query": "SELECT * { ?s ?p ?o }"}, headers={"accept": "text/csv"})
+        await app.shutdown()
+        return response
+
+    response = asyncio.run(get())
+    assert response.status_code == status
+    if mode == "limit":
+        assert response.headers["sparlance-row-limit"] == "10"
+        assert "LIMIT%2010" in response.headers["sparlance-query"]
+        assert len(response.text.splitlines()) == 1 + 10
+    else:
+        assert "LIMIT 10" in response.text

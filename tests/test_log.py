@@ -1,0 +1,56 @@
+"""Logging: one line for each event, in the format that the reader needs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(statement: str, *, format_: str, level: str = "info") -> list[str]:
+    """Lines on stderr of a fresh interpreter that configures logging and runs *statement*."""
+    program = (
+        "import logging, structlog\nfrom proxy.config import LogSettings\nfrom proxy.log import configure\n"
+        f"configure(LogSettings(level={level!r}, format={format_!r}))\nlog = structlog.get_logger()\n{statement}\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("format_", ["json", "auto"])
+def test_machines_get_json(format_):
+    """Also where the format is left open and stderr is no terminal; what is bound to the request is in it."""
+    [line] = run(
+        "structlog.contextvars.bind_contextvars(request_id='r1')\nlog.info('serving', url='http://x')", format_=format_
+    )
+    event = json.loads(line)
+    assert {k: event[k] for k in ("event", "url", "level", "request_id")} == {
+        "event": "serving", "url": "http://x", "level": "info", "request_id": "r1",
+    }  # fmt: skip
+    assert event["time"].endswith("Z")
+
+
+def test_people_get_words():
+    """One line with the event and its fields, and an exception as Python prints it."""
+    lines = run("try:\n    1 / 0\nexcept ZeroDivisionError:\n    log.exception('request_failed', path='/x')", format_="console")
+    assert "request_failed" in lines[0] and "/x" in lines[0]
+    assert "ZeroDivisionError" in lines[-1]
+
+
+def test_an_exception_is_one_line_of_json():
+    """A traceback does not break the line."""
+    [line] = run("try:\n    1 / 0\nexcept ZeroDivisionError:\n    log.exception('request_failed')", format_="json")
+    assert json.loads(line)["exception"][0]["exc_type"] == "ZeroDivisionError"
+
+
+def test_what_is_below_the_level_is_silent():
+    """For our events, and for libraries, whose info is never shown."""
+    statement = (
+        "log.info('a')\nlog.warning('b')\nlogging.getLogger('uvicorn').info('c')\nlogging.getLogger('x').error('d %s', 1)"
+    )
+    events = [json.loads(line) for line in run(statement, format_="json", level="warning")]
+    assert [(e["event"], e["level"]) for e in events] == [("b", "warning"), ("d 1", "error")]
