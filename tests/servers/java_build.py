@@ -62,7 +62,7 @@ def build() -> Path:
             said = (run.stdout + run.stderr)[-3000:]
             if "Could not resolve" in said or "Could not transfer" in said or "could not be resolved" in said:
                 raise JavaUnavailable(f"Maven cannot fetch the libraries: {_first_error(said)}")
-            if "release version" in said and "not supported" in said or "No compiler is provided" in said:
+            if ("release version" in said and "not supported" in said) or "No compiler is provided" in said:
                 raise JavaUnavailable(f"the JDK is too old, or a JRE: {_first_error(said)}")
             raise RuntimeError(f"mvn compile failed in {FOLDER}:\n{said}")
         done.touch()

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from tests.servers.process import ServerProcess
 
-_CONTENT_TYPES = {".ttl": "text/turtle", ".nt": "application/n-triples", ".nq": "application/n-quads", ".trig": "application/trig"}
+_CONTENT_TYPES = {
+    ".ttl": "text/turtle",
+    ".nt": "application/n-triples",
+    ".nq": "application/n-quads",
+    ".trig": "application/trig",
+}
 
 
 def binary() -> Path:

@@ -60,10 +60,15 @@ class ServerProcess:
         return self.process.pid
 
     def request(
-        self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, *, timeout_s: float = 30.0
+        self,
+        method: str,
+        target: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 30.0,
     ) -> tuple[int, dict[str, str], bytes]:
-        """Send one request on a connection of its own; return status, headers (names in lower case) and the whole body."""
-        return request(self.port, method, target, body, headers, timeout_s=timeout_s)
+        """Send one request to this server; see the function of that name."""
+        return request(self.port, method, target, body, headers, timeout_s)
 
     def start(self) -> None:
         """Start on a free port, or again on the same one after ``stop``."""
@@ -122,9 +127,18 @@ class ServerProcess:
 
 
 def request(
-    port: int, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, *, timeout_s: float = 30.0
+    port: int,
+    method: str,
+    target: str,
+    body: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    timeout_s: float = 30.0,
 ) -> tuple[int, dict[str, str], bytes]:
-    """Send one request to a loopback port on a connection of its own; return status, headers (lower case) and the whole body."""
+    """Send one request to a loopback port, on a connection of its own.
+
+    Returns:
+        Status, header fields (names in lower case; of a repeated one the last), the whole body as sent.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
         connection.request(method, target, body=body, headers=dict(headers or {}))
