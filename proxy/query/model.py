@@ -2,7 +2,8 @@
 
 Frozen values, made by ``parse.py`` and read by everybody else. They are the *abstract syntax*: groups keep the order and
 nesting of the text, because the scope of a FILTER or of a variable depends on it. ``walk`` reaches every node without
-recursion, so policy and plugins need none. Blank nodes of the text are variables named ``_:label``; ``[…]`` and ``(…)`` are the triples they stand for.
+recursion, so policy and plugins need none. Blank nodes of the text are variables named ``_:label``; ``[…]`` and ``(…)`` are
+the triples they stand for.
 """
 
 from __future__ import annotations

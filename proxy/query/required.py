@@ -1,0 +1,460 @@
+"""Which conditions every solution of a query must meet (docs/validation.md has the table of rules, one line each).
+
+The result is a disjunction of conjunctions: a solution meets every condition of at least one *alternative*. Where a rule is
+unsure, or a bound is reached, conditions are dropped, never added: fewer conditions can only lose a proof.
+
+Variables are renamed apart (``x#1``) where an inner one is not the outer one: non-projected variables of a sub-query, and
+variables of EXISTS that its own group does not certainly bind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from proxy.query.magic import LIST_PROPERTIES, is_magic
+from proxy.query.model import (
+    NOWHERE,
+    AlternativePath,
+    And,
+    BasicGraphPattern,
+    Bind,
+    Comparison,
+    Exists,
+    Expression,
+    Filter,
+    FunctionCall,
+    GraphPattern,
+    Group,
+    In,
+    InlineData,
+    InversePath,
+    Minus,
+    NegatedPropertySet,
+    OneOrMorePath,
+    Optional,
+    Or,
+    ParsedQuery,
+    PropertyPath,
+    SequencePath,
+    Service,
+    Span,
+    SubSelect,
+    Term,
+    TriplePattern,
+    Union,
+    ZeroOrMorePath,
+    ZeroOrOnePath,
+    is_relative,
+    walk,
+)
+from proxy.query.operation import DatasetDescription
+from proxy.query.term import XSD, Iri, Literal, Variable
+
+MAX_ALTERNATIVES = 64
+MAX_CONDITIONS = 4_000
+"""Of all alternatives together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A triple joins *subject* to *object*; *predicate* None or a variable: by whatever property."""
+
+    subject: Term
+    predicate: Iri | Variable | None
+    object: Term
+    origin: TriplePattern
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Both are the same term."""
+
+    left: Term
+    right: Term
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """*variable* is bound, and equals one of *terms* (for literals: in value, which is weaker than being the same term)."""
+
+    variable: Variable
+    terms: tuple[Iri | Literal, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class IsLiteral:
+    """*variable* is bound to a literal; or, if not *is_literal*, to an IRI or a blank node."""
+
+    variable: Variable
+    is_literal: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """No solution, whatever the data; *rule* says why."""
+
+    rule: str
+    span: Span
+
+
+Condition = Edge | Same | OneOf | IsLiteral | Impossible
+Alternative = tuple[Condition, ...]
+Alternatives = tuple[Alternative, ...]
+
+ANYTHING: Alternatives = ((),)
+"""No condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a query that may fail without emptying it; *conditions* include those of the group around it.
+
+    role: ``optional``, ``union``, ``minus``, ``not-exists``. group: the part.
+    """
+
+    role: str
+    group: Group
+    conditions: Alternatives
+
+
+def variables_of(condition: Condition) -> Iterable[Variable]:
+    match condition:
+        case Edge(s, p, o, _):
+            return [t for t in (s, p, o) if isinstance(t, Variable)]
+        case Same(a, b, _):
+            return [t for t in (a, b) if isinstance(t, Variable)]
+        case OneOf(v, _, _) | IsLiteral(v, _, _):
+            return [v]
+        case Impossible():
+            return []
+
+
+def certain(alternatives: Alternatives) -> frozenset[Variable]:
+    """Variables that every alternative binds."""
+    found: frozenset[Variable] | None = None
+    for alternative in alternatives:
+        # Same alone (a path of length zero) binds too, but to terms outside the graph as well; it is left out to be safe
+        own = frozenset(v for c in alternative if not isinstance(c, Same) for v in variables_of(c))
+        found = own if found is None else found & own
+    return found or frozenset()
+
+
+def both(parts: Sequence[Alternatives]) -> Alternatives:
+    """The conjunction; over the bounds, the parts with most alternatives are dropped."""
+    result: Alternatives = ANYTHING
+    for part in sorted(parts, key=len):
+        if part == ANYTHING:
+            continue
+        if result == ANYTHING:
+            result = part
+            continue
+        if len(result) * len(part) > MAX_ALTERNATIVES:
+            continue
+        size = sum(map(len, result)) * len(part) + sum(map(len, part)) * len(result)
+        if size > MAX_CONDITIONS:
+            continue
+        result = tuple(a + b for a, b in product(result, part))
+    return result
+
+
+def either(parts: Iterable[Alternatives]) -> Alternatives:
+    """The disjunction; over the bounds, no condition."""
+    result: list[Alternative] = []
+    for part in parts:
+        result += part
+        if len(result) > MAX_ALTERNATIVES or sum(map(len, result)) > MAX_CONDITIONS:
+            return ANYTHING
+    return tuple(result)
+
+
+Rename = Callable[[Variable], Variable]
+
+
+class _Reader:
+    """Walks one query; depth is bounded by the parser's."""
+
+    def __init__(self, *, reads_index: bool, has_magic: bool) -> None:
+        self._reads_index = reads_index
+        self._has_magic = has_magic
+        self._fresh = 0
+        self.parts: list[Part] = []
+
+    def fresh(self, name: str) -> Variable:
+        self._fresh += 1
+        return Variable(f"{name}#{self._fresh}")
+
+    def apart(self, keep: Callable[[Variable], Variable | None]) -> Rename:
+        """A renaming that asks *keep* first and gives every other variable one fresh name."""
+        names: dict[Variable, Variable] = {}
+
+        def rename(v: Variable) -> Variable:
+            kept = keep(v)
+            if kept is not None:
+                return kept
+            if v not in names:
+                names[v] = self.fresh(v.name)
+            return names[v]
+
+        return rename
+
+    # -- queries
+
+    def query(self, query: ParsedQuery, rename: Rename) -> Alternatives:
+        """What a row of *query* means; a top query shares all its variables with itself."""
+        if query.limit == 0:
+            return ((Impossible("limit-zero", NOWHERE),),)
+        if query.where is None or query.is_aggregate_without_group_by:
+            # one row always, whatever is inside
+            return ANYTHING
+        found = [self.group(query.where, rename)]
+        if query.values is not None:
+            if not query.group_by:
+                found.append(self.values(query.values, rename))
+            elif not query.values.rows:
+                found.append(((Impossible("no-values", query.values.span),),))
+        return both(found)
+
+    def sub_select(self, query: ParsedQuery, rename: Rename) -> Alternatives:
+        computed = {p.variable for p in query.projection if p.expression is not None}
+        shared = {p.variable for p in query.projection} - computed
+        if query.group_by:
+            shared &= {c.expression for c in query.group_by if isinstance(c.expression, Variable) and c.variable is None}
+        is_star = query.is_star and not query.group_by
+
+        def keep(v: Variable) -> Variable | None:
+            return rename(v) if v in shared or (is_star and not v.is_blank) else None
+
+        return self.query(query, self.apart(keep))
+
+    # -- groups
+
+    def group(self, group: Group, rename: Rename) -> Alternatives:
+        found: list[Alternatives] = []
+        filters: list[Filter] = []
+        later: list[tuple[str, Group, int]] = []
+        for element in group.elements:
+            match element:
+                case BasicGraphPattern(patterns):
+                    found += self.basic(patterns, rename)
+                case Group():
+                    found.append(self.group(element, rename))
+                case Union(branches):
+                    read = [self.group(b, rename) for b in branches]
+                    later += [("union", b, len(found)) for b in branches]
+                    found.append(either(read))
+                case Optional(inner):
+                    later.append(("optional", inner, -1))
+                case Minus(inner):
+                    later.append(("minus", inner, -1))
+                case Filter():
+                    filters.append(element)
+                case Bind():
+                    found.append(self.bind(element, found, rename))
+                case InlineData():
+                    found.append(self.values(element, rename))
+                case SubSelect(query):
+                    found.append(self.sub_select(query, rename))
+                case GraphPattern(_, inner):
+                    # the index covers the default graph; what needs no data still counts
+                    reads, self._reads_index = self._reads_index, False
+                    found.append(self.group(inner, rename))
+                    self._reads_index = reads
+                case Service():
+                    pass
+        bound = frozenset(v for part in found for v in certain(part)) if filters or later else frozenset()
+        conditions = [self.filter(f.expression, f.span, bound, rename) for f in filters]
+        result = both([*found, *conditions])
+        self._read_parts(later, found, conditions, result, bound, rename)
+        return result
+
+    def _read_parts(
+        self,
+        later: list[tuple[str, Group, int]],
+        found: list[Alternatives],
+        conditions: list[Alternatives],
+        result: Alternatives,
+        bound: frozenset[Variable],
+        rename: Rename,
+    ) -> None:
+        if len(self.parts) > 50:
+            return
+        for role, inner, at in later:
+            if role == "union":
+                others = [f for i, f in enumerate(found) if i != at] + conditions
+                before = len(self.parts)
+                whole = both([*others, self.group(inner, rename)])
+                del self.parts[before:]  # those of the branch were read with the union
+            elif role == "optional":
+                whole = both([result, self.group(inner, rename)])
+            else:
+                whole = both([result, self.group(inner, self._inner(bound, rename))])
+            self.parts.append(Part(role, inner, whole))
+
+    def _inner(self, bound: frozenset[Variable], rename: Rename) -> Rename:
+        return self.apart(lambda v: r if (r := rename(v)) in bound else None)
+
+    # -- elements
+
+    def values(self, data: InlineData, rename: Rename) -> Alternatives:
+        if not data.rows:
+            return ((Impossible("no-values", data.span),),)
+        variables = [rename(v) for v in data.variables]
+        if 1 < len(data.rows) <= 8 and len(variables) > 1:
+            return either(
+                (tuple(OneOf(v, (t,), data.span) for v, t in zip(variables, row, strict=True) if t is not None),)
+                for row in data.rows
+            )
+        conditions: list[Condition] = []
+        for i, v in enumerate(variables):
+            column = dict.fromkeys(row[i] for row in data.rows)
+            if None not in column:
+                conditions.append(OneOf(v, tuple(t for t in column if t is not None), data.span))
+        return (tuple(conditions),)
+
+    def bind(self, element: Bind, before: list[Alternatives], rename: Rename) -> Alternatives:
+        v = rename(element.variable)
+        match element.expression:
+            case Iri() | Literal() as constant:
+                return ((OneOf(v, (constant,), NOWHERE),),)
+            case Variable() as other:
+                # an unbound one would leave v unbound, free to be bound by what follows
+                renamed = rename(other)
+                if any(renamed in certain(part) for part in before):
+                    return ((Same(v, renamed, NOWHERE),),)
+        return ANYTHING
+
+    def filter(self, expression: Expression, span: Span, bound: frozenset[Variable], rename: Rename) -> Alternatives:
+        """What must hold where *expression* is true; an error counts as false."""
+        match expression:
+            case And(operands):
+                return both([self.filter(e, span, bound, rename) for e in operands])
+            case Or(operands):
+                return either(self.filter(e, span, bound, rename) for e in operands)
+            case Comparison("=", Variable() as v, Iri() | Literal() as constant) | Comparison(
+                "=", Iri() | Literal() as constant, Variable() as v
+            ):
+                return ((OneOf(rename(v), (constant,), span),),)
+            case In(Variable() as v, options, False) if all(isinstance(o, Iri | Literal) for o in options):
+                if not options:
+                    return ((Impossible("in-nothing", span),),)
+                return ((OneOf(rename(v), tuple(o for o in options if isinstance(o, Iri | Literal)), span),),)
+            case FunctionCall("SAMETERM", (Variable() as v, Iri() | Literal() as constant)) | FunctionCall(
+                "SAMETERM", (Iri() | Literal() as constant, Variable() as v)
+            ):
+                return ((OneOf(rename(v), (constant,), span),),)
+            case FunctionCall("ISIRI" | "ISURI" | "ISBLANK", (Variable() as v,)):
+                return ((IsLiteral(rename(v), False, span),),)
+            case FunctionCall("ISLITERAL" | "ISNUMERIC", (Variable() as v,)):
+                return ((IsLiteral(rename(v), True, span),),)
+            case Literal("false", datatype) if datatype == XSD + "boolean":
+                return ((Impossible("filter-false", span),),)
+            case Exists(group, False):
+                parts = len(self.parts)
+                found = self.group(group, self._inner(bound, rename))
+                del self.parts[parts:]
+                return found
+            case Exists(group, True):
+                parts = len(self.parts)
+                found = self.group(group, self._inner(bound, rename))
+                self.parts[parts:] = [Part("not-exists", group, found)]
+        return ANYTHING
+
+    # -- triples and paths
+
+    def basic(self, patterns: Sequence[TriplePattern], rename: Rename) -> list[Alternatives]:
+        if not self._reads_index:
+            return []
+        simple: list[Condition] = []
+        found: list[Alternatives] = []
+        for t in patterns:
+            s, o = self._term(t.subject, rename), self._term(t.object, rename)
+            if isinstance(t.predicate, Variable):
+                if not self._is_opaque(s, o):
+                    simple.append(Edge(s, rename(t.predicate), o, t))
+            elif isinstance(t.predicate, Iri):
+                if not self._is_opaque(s, t.predicate, o):
+                    simple.append(Edge(s, t.predicate, o, t))
+            else:
+                found.append(self.path(s, t.predicate, o, t))
+        if simple:
+            found.append((tuple(simple[:MAX_CONDITIONS]),))
+        return found
+
+    def _term(self, term: Term, rename: Rename) -> Term:
+        return rename(term) if isinstance(term, Variable) else term
+
+    def _is_opaque(self, *terms: Term) -> bool:
+        """Whether a pattern with these says nothing about stored triples."""
+        for term in terms:
+            if isinstance(term, Iri):
+                if is_magic(term) or is_relative(term):
+                    return True
+                if self._has_magic and term.value in LIST_PROPERTIES:
+                    return True
+        return False
+
+    def path(self, s: Term, path: PropertyPath, o: Term, t: TriplePattern) -> Alternatives:
+        if self._is_opaque(s, o):
+            return ANYTHING
+        match path:
+            case Iri():
+                return ANYTHING if self._is_opaque(path) else ((Edge(s, path, o, t),),)
+            case InversePath(inner):
+                return self.path(o, inner, s, t)
+            case SequencePath(steps):
+                places = [s, *(self.fresh("via") for _ in steps[1:]), o]
+                return both([self.path(a, step, b, t) for a, step, b in zip(places, steps, places[1:], strict=False)])
+            case AlternativePath(choices):
+                return either(self.path(s, c, o, t) for c in choices)
+            case OneOrMorePath(inner):
+                # the first step leaves s and the last one reaches o; in between there may be any number
+                return both([self.path(s, inner, self.fresh("via"), t), self.path(self.fresh("via"), inner, o, t)])
+            case ZeroOrMorePath(inner):
+                return either((((Same(s, o, t.span),),), self.path(s, OneOrMorePath(inner), o, t)))
+            case ZeroOrOnePath(inner):
+                return either((((Same(s, o, t.span),),), self.path(s, inner, o, t)))
+            case NegatedPropertySet(forward, inverse):
+                any_way: list[Alternatives] = []
+                if forward or not inverse:
+                    any_way.append(((Edge(s, None, o, t),),))
+                if inverse:
+                    any_way.append(((Edge(o, None, s, t),),))
+                return either(any_way)
+
+
+@dataclass(frozen=True, slots=True)
+class Required:
+    """What every row of the WHERE of a query must meet, and the parts that may fail alone.
+
+    reads_index: False where FROM or the protocol name the dataset: then the index says nothing about the query.
+    """
+
+    alternatives: Alternatives
+    parts: tuple[Part, ...]
+    reads_index: bool
+
+
+def required(query: ParsedQuery, *, dataset: DatasetDescription | None = None) -> Required:
+    """Reduce *query* to the conditions that every solution of its pattern must meet.
+
+    For a query that aggregates without GROUP BY these are conditions of the *inside*: where they cannot be met there is
+    still one row.
+    """
+    reads_index = not (query.dataset or dataset)
+    has_magic = any(isinstance(n, Iri) and is_magic(n) for n in walk(query))
+    reader = _Reader(reads_index=reads_index, has_magic=has_magic)
+    if query.where is None:
+        return Required(ANYTHING, (), reads_index)
+    found = [reader.group(query.where, lambda v: v)]
+    if query.values is not None and not query.group_by:
+        found.append(reader.values(query.values, lambda v: v))
+    elif query.values is not None and not query.values.rows:
+        found.append(((Impossible("no-values", query.values.span),),))
+    if query.limit == 0:
+        found.append(((Impossible("limit-zero", NOWHERE),),))
+    return Required(both(found), tuple(reader.parts), reads_index)

@@ -1,0 +1,90 @@
+"""Contradicted conditions → the ASK query that the backend is asked before anybody acts on the proof.
+
+It holds the conditions as the query has them, constants and classes included, with full IRIs; where a condition cannot be
+written it is left out, which makes the ASK true more often and the proof less.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from proxy.query.model import Term
+from proxy.query.render import render_term
+from proxy.query.required import Condition, Edge, Impossible, IsLiteral, OneOf, Same
+from proxy.query.term import Iri, Literal, Variable
+
+_LEGAL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_MAX_TERMS = 50
+
+
+class _Writer:
+    """Names variables legally; what is the same gets one name."""
+
+    def __init__(self, conditions: Sequence[Condition]) -> None:
+        self._same: dict[Variable, Term] = {}
+        self._names: dict[Variable, str] = {}
+        self._conditions = conditions
+        for c in conditions:
+            match c:
+                case Same(Variable() as a, b, _) | Same(b, Variable() as a, _):
+                    self._unite(a, b)
+                case OneOf(v, (Iri() as iri,), _):
+                    self._unite(v, iri)
+
+    def _find(self, term: Term) -> Term:
+        while isinstance(term, Variable) and term in self._same:
+            term = self._same[term]
+        return term
+
+    def _unite(self, a: Term, b: Term) -> None:
+        a, b = self._find(a), self._find(b)
+        if a != b:
+            if isinstance(a, Variable):
+                self._same[a] = b
+            elif isinstance(b, Variable):
+                self._same[b] = a
+            else:
+                self._clash = True
+
+    _clash = False
+
+    def term(self, term: Term) -> str:
+        found = self._find(term)
+        if not isinstance(found, Variable):
+            return render_term(found)
+        name = self._names.get(found)
+        if name is None:
+            own = found.name
+            name = own if _LEGAL.fullmatch(own) and own not in self._names.values() else f"v{len(self._names)}_"
+            self._names[found] = name
+        return f"?{name}"
+
+    def text(self) -> str:
+        patterns: list[str] = []
+        filters: list[str] = []
+        for c in self._conditions:
+            match c:
+                case Edge(s, p, o, _):
+                    predicate = self.term(Variable(f"any#{len(patterns)}") if p is None else p)
+                    patterns.append(f"{self.term(s)} {predicate} {self.term(o)} .")
+                case OneOf(v, terms, _) if len(terms) <= _MAX_TERMS:
+                    if not isinstance(self._find(v), Iri):
+                        filters.append(f"FILTER({self.term(v)} IN ({', '.join(map(render_term, terms))}))")
+                    elif len(terms) > 1 or isinstance(terms[0], Literal):
+                        filters.append(f"FILTER({self.term(v)} IN ({', '.join(map(render_term, terms))}))")
+                case IsLiteral(v, is_literal, _):
+                    filters.append(f"FILTER({'' if is_literal else '!'}isLiteral({self.term(v)}))")
+                case Impossible():
+                    filters.append("FILTER(false)")
+        if self._clash:
+            filters.append("FILTER(false)")
+        return " ".join(dict.fromkeys([*patterns, *filters]))
+
+
+def confirmation(cores: Sequence[Sequence[Condition]]) -> str:
+    """The ASK query that is false exactly when each of *cores*, one per alternative, has no solution."""
+    texts = list(dict.fromkeys(_Writer(core).text() for core in cores))
+    if len(texts) == 1:
+        return f"ASK {{ {texts[0]} }}"
+    return "ASK { " + " UNION ".join(f"{{ {t} }}" for t in texts) + " }"

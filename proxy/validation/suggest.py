@@ -1,0 +1,141 @@
+"""What would work instead, computed from the index: near names, the other direction, other classes, two-hop paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
+from functools import lru_cache
+
+from proxy.index.support import SupportIndex
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s.]+|(?<=[A-Za-z])(?=[0-9])")
+_SAFE_LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_\-]*)")
+_MAX_SUGGESTIONS = 4
+
+
+def local_name(iri: str) -> str:
+    return re.split(r"[#/:]", iri.rstrip("#/"))[-1]
+
+
+class Names:
+    """IRIs as the query's author writes them."""
+
+    def __init__(self, prefixes: Mapping[str, str]) -> None:
+        self._namespaces = sorted(((ns, p) for p, ns in prefixes.items() if ns), key=lambda x: -len(x[0]))
+
+    def short(self, iri: str | None) -> str:
+        """Prefixed where the query declares the prefix, else in full; None is said in words."""
+        if iri is None:
+            return "nodes without a class"
+        for namespace, prefix in self._namespaces:
+            if iri.startswith(namespace) and _SAFE_LOCAL.fullmatch(iri[len(namespace) :]):
+                return f"{prefix}:{iri[len(namespace):]}"
+        return f"<{iri}>"
+
+    def counted(self, counts: Mapping[str | None, int], limit: int = 3) -> str:
+        """The largest of *counts*: ``:Employee (53), :Agent (2)``."""
+        ranked = sorted(counts.items(), key=lambda x: (-x[1], x[0] or ""))
+        shown = ", ".join(f"{self.short(c)} ({n:,})" for c, n in ranked[:limit])
+        more = len(ranked) - limit
+        return f"{shown} and {more} more" if more > 0 else shown
+
+
+@lru_cache(maxsize=50_000)
+def _words(text: str) -> str:
+    return " ".join(w for w in _CAMEL.split(text) if w).lower()
+
+
+@lru_cache(maxsize=50_000)
+def _trigrams(words: str) -> frozenset[str]:
+    padded = f"  {words} "
+    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
+
+
+def _dice(a: str, b: str) -> float:
+    x, y = _trigrams(a), _trigrams(b)
+    return 2 * len(x & y) / (len(x) + len(y))
+
+
+def _names_of(iri: str, index: SupportIndex) -> list[str]:
+    return [_words(local_name(iri)), *(_words(text) for text, _ in index.vocabulary.labels.get(iri, ())[:4])]
+
+
+def nearest(iri: str, among: Iterable[str], index: SupportIndex, *, limit: int = 3, at_least: float = 0.3) -> list[str]:
+    """The terms of *among* that are called most like *iri*, by local names and labels.
+
+    Args:
+        at_least: similarity from 0 to 1 (mean of trigram overlap and edit similarity); less is no suggestion.
+    """
+    wanted = _names_of(iri, index)
+    coarse = sorted(
+        ((max(_dice(w, n) for w in wanted for n in _names_of(candidate, index)), candidate) for candidate in among if candidate != iri),
+        key=lambda x: (-x[0], x[1]),
+    )[:20]
+    fine = []
+    for overlap, candidate in coarse:
+        edit = max(SequenceMatcher(None, w, n).ratio() for w in wanted for n in _names_of(candidate, index))
+        fine.append(((overlap + edit) / 2, candidate))
+    fine.sort(key=lambda x: (-x[0], x[1]))
+    return [c for score, c in fine if score >= at_least][:limit]
+
+
+def descendants(class_: str, index: SupportIndex) -> list[str]:
+    """Declared subclasses, direct and further; cycles end."""
+    children: dict[str, list[str]] = {}
+    for sub, supers in index.vocabulary.superclasses.items():
+        for s in supers:
+            children.setdefault(s, []).append(sub)
+    found: dict[str, None] = {}
+    waiting = [class_]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in found and child != class_:
+                found[child] = None
+                waiting.append(child)
+    return list(found)
+
+
+def for_class(class_: str, index: SupportIndex, names: Names) -> tuple[str, ...]:
+    """Instead of a class without instances."""
+    counts = index.class_instances
+    below = sorted((c for c in descendants(class_, index) if counts.get(c)), key=lambda c: -counts[c])
+    found = [f"its subclass {names.short(c)} ({counts[c]:,} instances)" for c in below[:_MAX_SUGGESTIONS]]
+    if not found:
+        found = [f"{names.short(c)} ({counts[c]:,} instances)" for c in nearest(class_, (c for c in counts if counts[c]), index)]
+    return tuple(found)
+
+
+def for_property(
+    property_: str, index: SupportIndex, names: Names, *, subject_classes: Iterable[str] = (), object_class: str | None = None
+) -> tuple[str, ...]:
+    """Instead of a property that nodes of *subject_classes* do not have, or that does not lead to *object_class*."""
+    found: list[str] = []
+    users = index.subject_classes(property_)
+    for c in subject_classes:
+        table = index.properties_of(c)
+        if any(c in index.targets(user, property_) for user in users):
+            found.append(f"the other direction: {names.short(property_)} leads to {names.short(c)}, from {names.counted(users)}")
+        fits = [p for p in table if object_class is None or object_class in index.targets(c, p)]
+        close = nearest(property_, fits, index)
+        if object_class is not None and not close:
+            close = sorted(fits, key=lambda p: -table[p])[:2]
+        found += [f"{names.short(p)} ({names.short(c)} has {table[p]:,})" for p in close]
+        found += _two_hops(c, property_, index, names)
+    if not subject_classes and not users:
+        found += [f"{names.short(p)}" for p in nearest(property_, index.properties, index)]
+    elif users:
+        found += [f"{names.short(property_)} of {names.short(c)} ({n:,})" for c, n in sorted(users.items(), key=lambda x: -x[1])[:2] if c]
+    return tuple(dict.fromkeys(found))[:_MAX_SUGGESTIONS]
+
+
+def _two_hops(class_: str, property_: str, index: SupportIndex, names: Names) -> list[str]:
+    """``q/p`` where the class has q, and what q leads to has p."""
+    ways: list[tuple[int, str]] = []
+    for q in index.properties_of(class_):
+        if q in (index.class_predicate, property_):
+            continue
+        for middle, n in index.targets(class_, q).items():
+            if middle is not None and index.targets(middle, property_):
+                ways.append((n, f"by way of {names.short(middle)}: {names.short(q)}/{names.short(property_)}"))
+    return [text for _, text in sorted(ways, key=lambda w: (-w[0], w[1]))[:2]]
