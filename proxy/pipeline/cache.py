@@ -97,8 +97,7 @@ class MemoryStore:
         self._generations[dataset] = Generation(self._renewals.to_bytes(8, "big"))
         if unsettled_s > 0:
             self._unsettled[dataset] = max(self._now() + unsettled_s, self._unsettled.get(dataset, 0.0))
-        for key in [key for key in self._entries if key[0] == dataset]:
-            self._drop(key)
+        # Entries of before go when they are looked up or are the oldest: to sweep them would delay every update.
 
     async def aclose(self) -> None:
         self._entries.clear()

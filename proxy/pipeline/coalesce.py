@@ -213,7 +213,7 @@ class Coalescer:
             share.settle(_State.FAILED)
         finally:
             self._forget(share)
-            if response is not None and (share.state is not _State.OVERFLOWED or share.is_deserted):
+            if response is not None and share.state is not _State.OVERFLOWED:
                 await response.aclose()
 
     def _mark_large(self, share: _Share) -> None:

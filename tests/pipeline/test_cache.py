@@ -326,7 +326,11 @@ def test_memory_is_bounded_and_the_least_used_goes(clock):
         store.put("d", b"0", generation, entry(3000))
         assert store.held_bytes <= 20_000
         await store.renew("d")
+        for i in range(14):
+            assert (await store.look_up("d", b"%d" % i))[1] is None
         assert (store.held_bytes, len(store)) == (0, 0)
+        store.put("d", b"late", generation, entry(2000))
+        assert store.held_bytes == 0
 
     asyncio.run(main())
 
@@ -532,11 +536,13 @@ def test_an_update_that_the_server_missed_is_made_up_for(server):
         async with shared(server, clock, Clock()) as (client, first, second):
             await ask(first, Response())
             await written(client)
-            await client.client_pause(400)
+            await client.config_set("maxmemory", 1)  # it reads, and refuses to write
             async with first.update("default"):
                 pass
-            await asyncio.sleep(0.5)
             assert (await first.look_up(KEY)).response is None
+            clock.time += 10
+            assert (await first.look_up(KEY)).response is None
+            await client.config_set("maxmemory", 0)
             clock.time += 10
             assert (await first.look_up(KEY)).response is None
             assert (await second.look_up(KEY)).response is None

@@ -15,7 +15,7 @@ KEY = b"k" * 32
 
 
 class Response:
-    """An answer whose head comes after *head_s*, and each chunk *chunk_s* after the one before."""
+    """An answer, each chunk of which comes *chunk_s* after the one before; None: all are there with the head."""
 
     def __init__(self, chunks, *, chunk_s=0.0, break_with=None, status=200, headers=()):
         self.status = status
@@ -28,7 +28,8 @@ class Response:
 
     async def chunks(self):
         for chunk in self._chunks:
-            await asyncio.sleep(self._chunk_s)
+            if self._chunk_s is not None:
+                await asyncio.sleep(self._chunk_s)
             if self.is_closed:
                 raise BackendUnreachable("closed", backend="store")
             self.given += len(chunk)
@@ -345,9 +346,47 @@ def test_who_comes_after_all_have_left_asks_anew():
         first = asyncio.create_task(read(coalescer, store))
         await asyncio.sleep(0.5)
         first.cancel()
-        second = asyncio.create_task(read(coalescer, store))
-        assert await second == b"hello world"
+        await asyncio.sleep(0)
+        second = await coalescer.fetch(KEY, store)  # begins in the moment in which the first one ends
+        assert b"".join([chunk async for chunk in second.chunks()]) == b"hello world"
         assert store.asked == 2
+
+    run(main())
+
+
+def test_an_answer_whose_beginning_is_gone_is_not_taken_over():
+    """If the leader has read beyond what was held, and leaves, its followers ask for themselves."""
+
+    async def main():
+        coalescer, store = make(share_limit_bytes=10), Store(chunks=[b"%d" % i * 4 for i in range(10)], chunk_s=None)
+
+        async def leave_early():
+            response = await coalescer.fetch(KEY, store)
+            async for chunk in response.chunks():
+                if chunk == b"4444":
+                    break
+            await response.aclose()
+
+        leader = asyncio.create_task(leave_early())
+        follower = asyncio.create_task(read(coalescer, store))
+        assert await follower == b"".join(b"%d" % i * 4 for i in range(10))
+        await leader
+        assert store.asked == 2
+        await settled(coalescer, store)
+
+    run(main())
+
+
+def test_a_follower_that_comes_late_wakes_a_reading_that_rests():
+    """Where the leader is slow and the reading waits for it, a follower makes it go on."""
+
+    async def main():
+        coalescer, store = make(), Store(chunks=[b"x" * 50_000] * 5)
+        slow = asyncio.create_task(read(coalescer, store, pause_s=100))
+        assert await read(coalescer, store, after_s=2) == b"x" * 250_000
+        assert now() == pytest.approx(2)
+        assert store.asked == 1
+        slow.cancel()
 
     run(main())
 

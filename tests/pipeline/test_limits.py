@@ -71,11 +71,18 @@ def test_the_wikidata_preset_counts_errors(clock):
 
 def test_a_rest_saves_up_no_more_than_the_burst(clock):
     """After a day of rest a client has its burst, not a day's worth."""
-    limits = ClientLimits(PRESETS["wikidata"], now=clock)
-    limits.charge("a", 10)
+    limits = ClientLimits(Allowances(Allowance(60, 2), Allowance(60, 120), Allowance(30, 30)), now=clock)
+    for client in "abc":
+        limits.admit(client)
+        limits.charge(client, 10, is_error=True)
     clock.time += 86_400
     limits.charge("a", 121)
-    assert limits.admit("a") is not None
+    assert limits.admit("a").limit is Limit.QUERY_SECONDS
+    for _ in range(30):
+        limits.charge("b", 0, is_error=True)
+    assert limits.admit("b").limit is Limit.ERRORS
+    assert [limits.admit("c") for _ in range(2)] == [None, None]
+    assert limits.admit("c").limit is Limit.REQUESTS
 
 
 def test_clients_do_not_pay_for_each_other(clock):

@@ -279,7 +279,8 @@ def test_no_place_is_lost_whatever_happens(seed):
             if rng.random() < 0.3:
                 # whole seconds, as all else: many things fall into one moment
                 asyncio.get_running_loop().call_later(rng.randint(0, 15), task.cancel)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            assert result is None or isinstance(result, asyncio.CancelledError), repr(result)
         await asyncio.sleep(10)
         stats = queue.stats()
         assert (stats.running, stats.orphans, stats.waiting) == (0, 0, 0)
