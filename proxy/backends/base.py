@@ -87,6 +87,10 @@ class BackendResponse(Protocol):
                 broken transfer.
         """
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether ``chunks`` has given the last byte of a complete body; may be False although it has."""
+
     async def aclose(self) -> None:
         """Let go of the connection; before the end of the body this closes it, so that the backend can notice."""
 

@@ -90,6 +90,11 @@ class Connection(asyncio.Protocol):
             return False
         return self._transport is not None and self._transport.get_write_buffer_size() == 0
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether the body is complete and read."""
+        return self._is_complete and not self._pieces
+
     async def send(self, request: BackendRequest, *, timeouts: Timeouts) -> None:
         """Write *request*; return when the head of the response is there.
 

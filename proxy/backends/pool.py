@@ -50,6 +50,10 @@ class PooledResponse:
                 return
             yield data
 
+    @property
+    def is_complete(self) -> bool:
+        return self._connection is None or self._connection.is_drained
+
     async def aclose(self) -> None:
         if (connection := self._connection) is not None:
             self._connection = None

@@ -129,6 +129,10 @@ class ThreadStream:
                 raise self._error
             raise BackendGarbled(f"{backend} failed within the result: {self._error}", backend=backend) from self._error
 
+    @property
+    def is_complete(self) -> bool:
+        return self._is_complete and self._error is None and not self._pieces
+
     async def aclose(self) -> None:
         self._is_aborted = True
         self._room.release(PIECES)
@@ -141,6 +145,8 @@ class BufferedResponse:
         self.status = status
         self.headers: Headers = headers if status == 204 else (*headers, (b"content-length", b"%d" % len(body)))
         self._body = body
+
+    is_complete = True  # the only piece is the last one
 
     async def chunks(self) -> AsyncIterator[bytes]:
         if self._body:

@@ -77,6 +77,7 @@ class SparqlPath:
         self._policy = dataset.settings.policy
         self._validation = dataset.settings.validation
         self._parsed: OrderedDict[str, ParsedOperation | MalformedQuery] = OrderedDict()
+        self._allowed: OrderedDict[tuple[str, OperationKind], ParsedOperation] = OrderedDict()
         self._checked: OrderedDict[tuple[str, DatasetDescription], tuple[Finding, ...]] = OrderedDict()
         self._checked_index: SupportIndex | None = None
 
@@ -145,14 +146,23 @@ class SparqlPath:
             exchange.verdict = "unparsed"
         exchange.timings_ms["parse"] = (time.perf_counter() - started) * 1000
         await self._hooks.query(exchange)
+        operation = exchange.operation or operation
         if exchange.parsed is not None:
-            require_allowed(
-                exchange.parsed,
-                expected=operation.kind,
-                allow_updates=self._policy.allow_updates,
-                allowed_services=self._policy.allowed_services,
-            )
-        return exchange.operation or operation
+            self._require_allowed(exchange.parsed, operation)
+        return operation
+
+    def _require_allowed(self, parsed: ParsedOperation, operation: SparqlOperation) -> None:
+        key = operation.text, operation.kind
+        if self._allowed.get(key) is parsed:
+            return  # this very tree was judged before
+        require_allowed(
+            parsed,
+            expected=operation.kind,
+            allow_updates=self._policy.allow_updates,
+            allowed_services=self._policy.allowed_services,
+        )
+        if len(operation.text) <= CACHED_TEXT_LIMIT:
+            _remember(self._allowed, key, parsed)
 
     async def _parse(self, text: str) -> ParsedOperation:
         if len(text) > CACHED_TEXT_LIMIT:

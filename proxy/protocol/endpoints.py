@@ -18,6 +18,8 @@ from proxy.protocol.request import BODY_METHODS, FORM, read_operation, read_para
 from proxy.query.operation import DatasetDescription, OperationKind, Question, SparqlOperation
 
 QUERY_METHODS = ("GET", "HEAD", "POST", "QUERY")
+KNOWN_REQUESTS = 2048
+KNOWN_LIMIT_BYTES = 4096
 STORE_METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 
@@ -44,6 +46,7 @@ class SparqlEndpoints:
         self._limit = body_limit_bytes
         self._questions = questions
         self._routes: dict[str, Route] = {}
+        self._known: dict[tuple[bytes, str | None, OperationKind | None], SparqlOperation | Question] = {}
         self._prefixes: list[tuple[str, Route]] = []
         for i, (name, path) in enumerate(paths.items()):
             for prefix in ([""] if i == 0 else []) + [f"/{name}"]:
@@ -91,14 +94,18 @@ class SparqlEndpoints:
             content_type, coding = field(headers, b"content-type"), field(headers, b"content-encoding")
             body = await read_body(headers, receive, limit_bytes=self._limit)
         query_string = trim_names(scope["query_string"])
-        operation = read_operation(
-            method=method,
-            query_string=query_string,
-            content_type=content_type,
-            body=unpack(body, coding, limit_bytes=self._limit) if coding else body,
-            accept=field(headers, b"accept"),
-            expected=route.expected,
-        )
+        accept = field(headers, b"accept")
+        if method in BODY_METHODS:
+            operation = read_operation(
+                method=method,
+                query_string=query_string,
+                content_type=content_type,
+                body=unpack(body, coding, limit_bytes=self._limit) if coding else body,
+                accept=accept,
+                expected=route.expected,
+            )
+        else:
+            operation = self._read_get(query_string, accept, route.expected)
         if body and coding is None and split_media_type(content_type)[0] == FORM:
             body = trim_names(body)
         prefer, applied = read_prefer(field(headers, b"prefer")) if route.path.allows_prefer else (None, None)
@@ -132,6 +139,20 @@ class SparqlEndpoints:
                 await respond_empty(exchange, answer, operation.accept, send)
             else:
                 await relay(exchange, answer, send)
+
+    def _read_get(
+        self, query_string: bytes, accept: str | None, expected: OperationKind | None
+    ) -> SparqlOperation | Question | None:
+        """Read a request without a body; the same one comes again and again, and reading costs as much as forwarding."""
+        key = query_string, accept, expected
+        known = self._known.get(key)
+        if known is None:
+            known = read_operation(method="GET", query_string=query_string, accept=accept, expected=expected)
+            if known is not None and len(query_string) <= KNOWN_LIMIT_BYTES:
+                if len(self._known) >= KNOWN_REQUESTS:
+                    self._known.clear()
+                self._known[key] = known
+        return known
 
     # -- graph store
 

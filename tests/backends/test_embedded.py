@@ -205,7 +205,7 @@ def test_graph_store():
     assert store("GET")[0] == store("DELETE")[0] == 404
     assert store("PUT", b"<http://a> <http://b> 1 .")[0] == 201
     assert store("POST", b"<http://a> <http://b> 2 .")[0] == 204
-    assert store("GET")[2].count(b"http://b") == 1 and b"1 , 2" in store("GET")[2] or b"2 , 1" in store("GET")[2]
+    assert store("GET")[2] in (b"<http://a> <http://b> 1 , 2 .\n", b"<http://a> <http://b> 2 , 1 .\n")
     assert store("PUT", b"<http://a> <http://b> oops")[0] == 400
     assert store("PUT", b"<http://a> <http://b> 3 .")[0] == 204
     assert b"1" not in store("GET")[2].replace(b"http", b"")
