@@ -1,9 +1,9 @@
 """Measure the distiller and the value index on given files, or on a generated graph.
 
-python benchmarks/index.py FILE…                  distil these RDF files from the embedded store
-python benchmarks/index.py --triples 200000        distil a generated graph: 40 classes, 120 properties, skewed
-python benchmarks/index.py --triples 200000 --download     and compare with one pass over every triple
-python benchmarks/index.py --triples 200000 --stores       and compare ways to look values up
+python -m benchmarks.index FILE…                  distil these RDF files from the embedded store
+python -m benchmarks.index --triples 200000        distil a generated graph: 40 classes, 120 properties, skewed
+python -m benchmarks.index --triples 200000 --download     and compare with one pass over every triple
+python -m benchmarks.index --triples 200000 --stores       and compare ways to look values up
 """
 
 from __future__ import annotations

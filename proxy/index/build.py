@@ -177,6 +177,10 @@ class IndexBuilder:
         """Triples of *property_* so far whose subject has a class, each once; meaningful only with exact kinds."""
         return self._typed_triples[property_]
 
+    def properties(self) -> frozenset[str]:
+        """Properties with a cell so far."""
+        return frozenset(p for _, p, _ in self._cells)
+
     def literal_cells(self) -> Mapping[tuple[str | None, str], Mapping[str, int]]:
         """(class or None, property) → datatype → triples: the pairs that have values to gather.
 

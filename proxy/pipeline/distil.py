@@ -140,8 +140,11 @@ class _Run:
         await self._list_properties()
         await self._find_kinds()
         await self._each("classes", self._instances, self._read_class)
-        await self._each("nodes without a class", [p for p in self._totals if p not in self._excluded], self._read_untyped)
-        await self._each("multiplicity", [p for p in self._totals if p not in self._excluded], self._read_multiplicity)
+        # A property that the list of step one did not have (a write, a list cut short) is read without a total to compare.
+        unlisted = sorted(self._builder.properties() - self._totals.keys())
+        properties = [p for p in (*self._totals, *unlisted) if p not in self._excluded]
+        await self._each("nodes without a class", properties, self._read_untyped)
+        await self._each("multiplicity", properties, self._read_multiplicity)
         await self._read_vocabulary()
         if self._settings.values_per_property:
             await self._read_values(values)
@@ -320,7 +323,7 @@ class _Run:
 
     async def _read_untyped(self, property_: str) -> None:
         """Read the triples of *property_* whose subject has no class, if there can be any; compare with the total."""
-        total = self._totals[property_]
+        total = self._totals.get(property_)
         known = self._builder.typed_triples(property_)
         can_subtract = (
             self._builder.are_kinds_exact
@@ -339,7 +342,7 @@ class _Run:
             self._builder.give_up(None, property_, f"{total} triples were counted but {seen} enumerated")
 
     async def _read_multiplicity(self, property_: str) -> None:
-        total = self._totals[property_]
+        total = self._totals.get(property_)
         if total is None or total > MULTIPLICITY_MOST:
             return
         most = []

@@ -16,6 +16,7 @@ from proxy.backends.base import Solutions
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import IndexSettings
 from proxy.errors import BackendBusy, BackendGarbled, BackendRefused, BackendTimeout, BackendUnreachable
+from proxy.index import chunks
 from proxy.index.support import Kind
 from proxy.pipeline.distil import Distilled, distil
 from proxy.query.term import OWL, RDF_LANG_STRING, RDF_TYPE, RDFS, XSD, XSD_STRING, BlankNode, Iri, Literal, TripleTerm
@@ -433,6 +434,21 @@ def test_an_answer_that_lost_rows_is_noticed():
 
     index = asyncio.run(distil(Lossy(LIBRARY), Settings())).index
     assert not index.is_complete_for([EX + "Book"])
+
+
+def test_a_property_that_was_not_listed_is_read():
+    """A list of properties that comes short costs nothing where the chunk of a class shows the property."""
+
+    class Short(Store):
+        async def select(self, query, **limits):
+            solutions = await super().select(query, **limits)
+            is_list = query == chunks.properties()
+            rows = [row for row in solutions.rows if not is_list or row[0] != Iri(EX + "by")]
+            return Solutions(solutions.variables, rows)
+
+    store = Short(LIBRARY + " :nobody :by :w .")
+    distilled = asyncio.run(distil(store, Settings()))
+    assert seen_cells(distilled) == true_cells(store.store)[0]
 
 
 def test_a_write_in_between_is_noticed():
