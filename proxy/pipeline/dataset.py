@@ -97,6 +97,7 @@ class Dataset:
     name: as in the paths of several datasets; ``default`` for the only one.
     distil: builds the index; None turns the index (and so validation and questions) off.
     make_engine: called in a worker thread after each build; None turns questions off.
+    retry_first_s: pause after the first failed build; it doubles. rebuild_pause_s, settle_s: see the constants.
     index, values, engine: None until built. They are replaced, never changed, by a rebuild: take one reference per request.
     """
 
@@ -110,6 +111,9 @@ class Dataset:
     engine: QuestionEngine | None = None
     index_build: Build = field(default_factory=Build)
     engine_build: Build = field(default_factory=Build)
+    retry_first_s: float = RETRY_FIRST_S
+    rebuild_pause_s: float = REBUILD_PAUSE_S
+    settle_s: float = SETTLE_S
     is_stale: bool = False
     builds: int = 0
     counters: Counters = field(default_factory=Counters)
@@ -199,15 +203,15 @@ class Dataset:
     # -- building
 
     async def _keep_built(self) -> None:
-        pause_s = RETRY_FIRST_S
+        pause_s = self.retry_first_s
         while True:
             self._wake.clear()
             self.is_stale = False
             if await self._build_once():
-                pause_s = RETRY_FIRST_S
+                pause_s = self.retry_first_s
                 ended = time.perf_counter()
                 await self._wake.wait()
-                await asyncio.sleep(max(SETTLE_S, ended + REBUILD_PAUSE_S - time.perf_counter()))
+                await asyncio.sleep(max(self.settle_s, ended + self.rebuild_pause_s - time.perf_counter()))
             else:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_MOST_S)
