@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -17,6 +17,9 @@ from proxy import __version__
 from proxy.cli import DONE, FAILED, REFUSED
 from proxy.config import SECRETS, SECTIONS, BackendSettings, Config, keys
 from proxy.errors import Abstained, ConfigError, MalformedQuery, ProxyError
+
+if TYPE_CHECKING:
+    from proxy.index.support import SupportIndex
 
 
 class ProgressLine:
@@ -182,9 +185,9 @@ async def _dataset(config: Config, *, nl: bool) -> AsyncIterator[Any]:
         built = asyncio.create_task(dataset.built())
         while not built.done():
             build = dataset.index_build
-            if dataset.index is None:
-                progress(f"indexing {build.phase}".rstrip(), build.done, build.total)
-            elif nl:
+            if dataset.index is None and build.phase:
+                progress(f"indexing {build.phase}", build.done, build.total)
+            elif dataset.index is not None and nl:
                 progress("making the question engine", 0, 0)
             await asyncio.wait([built], timeout=0.05)
         progress.end()
@@ -241,7 +244,7 @@ def _print_findings(findings: Sequence[Any], *, as_json: bool, verdict: str, err
     for finding in findings:
         print(f"{finding.line}:{finding.column}: {finding.severity}: {finding.pattern}")
         print(f"    {finding.message}")
-        for label, lines in (("the graph has", [finding.evidence]), ("try", finding.suggestions)):
+        for label, lines in (("because", [finding.evidence]), ("try", finding.suggestions)):
             for line in filter(None, lines):
                 print(f"    {label}: {line}")
     print(
@@ -255,7 +258,7 @@ def show_index(config: Config, *, as_json: bool) -> int:
     async def summary() -> dict[str, Any]:
         async with _dataset(config, nl=False) as dataset:
             shown: dict[str, Any] = dataset.summary()
-            shown["properties_by_class"] = {c: dataset.index.properties_of(c) for c in dataset.index.class_instances}
+            shown["properties_by_class"] = {c: _triples_of(dataset.index, c) for c in dataset.index.class_instances}
             return shown
 
     shown = asyncio.run(summary())
@@ -270,6 +273,16 @@ def show_index(config: Config, *, as_json: bool) -> int:
         for property_, triples in sorted(shown["properties_by_class"][class_].items()):
             print(f"    {property_}  {triples}")
     return DONE
+
+
+def _triples_of(index: SupportIndex, class_: str) -> dict[str, int]:
+    """Property → triples whose subject has *class_*, each counted once, however many classes its object has."""
+    totals: dict[str, int] = {}
+    with_class = index.kinds_with_class(class_)
+    for position in with_class[index.subject].nonzero()[0].tolist():
+        cell = index.cell(position)
+        totals[cell.property] = totals.get(cell.property, 0) + cell.count
+    return totals
 
 
 def ask(config: Config, question: str, *, language: str | None, style: str) -> int:

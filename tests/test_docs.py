@@ -11,6 +11,7 @@ import pytest
 import proxy
 from proxy.cli import parser
 from proxy.config import load_config
+from proxy.demo.tour import stops
 from proxy.log import EVENTS
 from proxy.plugin.chain import available, load_plugins
 from proxy.plugin.hooks import Plugin
@@ -34,6 +35,11 @@ def test_links_lead_somewhere(file):
     """Every relative link of a page names a file of the repository."""
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", file.read_text(encoding="utf-8"))
     assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+def test_the_readme_shows_the_tour_of_the_demo():
+    """The three commands as ``make run`` prints them; what they do is tested in tests/demo."""
+    assert [stop.command for stop in stops("http://127.0.0.1:8080") if stop.command not in read("README.md")] == []
 
 
 @pytest.mark.parametrize("hook", HOOKS)

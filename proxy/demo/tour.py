@@ -34,7 +34,7 @@ def stops(url: str) -> tuple[Stop, Stop, Stop]:
         ),
         Stop(
             "A query that this graph cannot answer: only harbours have berths. Refused, with the reasons:",
-            _curl(url, "query", PREFIXES + BERTHS_OF_LIGHTHOUSES),
+            _curl(url, "query", PREFIXES + BERTHS_OF_LIGHTHOUSES, accept="text/plain"),
         ),
     )
 
