@@ -114,6 +114,7 @@ class Stub:
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.02)  # transports close in the next rounds of the loop
 
     async def read_request(self, reader: asyncio.StreamReader) -> bytes:
         """Read and record one request, head and body."""
