@@ -70,7 +70,11 @@ class BackendRequest:
 
 
 class BackendResponse(Protocol):
-    """The head of an answer, and its body as it arrives."""
+    """The head of an answer, and its body as it arrives.
+
+    One that also has ``is_complete`` (a bool) says with it that ``chunks`` has given the last byte of a complete body, so that
+    the piece just given can be sent as the last one.
+    """
 
     @property
     def status(self) -> int: ...
@@ -86,10 +90,6 @@ class BackendResponse(Protocol):
             BackendGarbled, BackendUnreachable, BackendTimeout: the body cannot be completed. The client must then see a
                 broken transfer.
         """
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether ``chunks`` has given the last byte of a complete body; may be False although it has."""
 
     async def aclose(self) -> None:
         """Let go of the connection; before the end of the body this closes it, so that the backend can notice."""

@@ -46,7 +46,9 @@ class SparqlEndpoints:
         self._limit = body_limit_bytes
         self._questions = questions
         self._routes: dict[str, Route] = {}
-        self._known: dict[tuple[bytes, str | None, OperationKind | None], SparqlOperation | Question] = {}
+        self._known: dict[
+            tuple[bytes, str | None, OperationKind | None], tuple[bytes, SparqlOperation | Question | None]
+        ] = {}
         self._prefixes: list[tuple[str, Route]] = []
         for i, (name, path) in enumerate(paths.items()):
             for prefix in ([""] if i == 0 else []) + [f"/{name}"]:
@@ -93,9 +95,9 @@ class SparqlEndpoints:
         if method in BODY_METHODS:
             content_type, coding = field(headers, b"content-type"), field(headers, b"content-encoding")
             body = await read_body(headers, receive, limit_bytes=self._limit)
-        query_string = trim_names(scope["query_string"])
         accept = field(headers, b"accept")
         if method in BODY_METHODS:
+            query_string = trim_names(scope["query_string"])
             operation = read_operation(
                 method=method,
                 query_string=query_string,
@@ -105,7 +107,7 @@ class SparqlEndpoints:
                 expected=route.expected,
             )
         else:
-            operation = self._read_get(query_string, accept, route.expected)
+            query_string, operation = self._read_get(scope["query_string"], accept, route.expected)
         if body and coding is None and split_media_type(content_type)[0] == FORM:
             body = trim_names(body)
         prefer, applied = read_prefer(field(headers, b"prefer")) if route.path.allows_prefer else (None, None)
@@ -142,13 +144,14 @@ class SparqlEndpoints:
 
     def _read_get(
         self, query_string: bytes, accept: str | None, expected: OperationKind | None
-    ) -> SparqlOperation | Question | None:
+    ) -> tuple[bytes, SparqlOperation | Question | None]:
         """Read a request without a body; the same one comes again and again, and reading costs as much as forwarding."""
         key = query_string, accept, expected
         known = self._known.get(key)
         if known is None:
-            known = read_operation(method="GET", query_string=query_string, accept=accept, expected=expected)
-            if known is not None and len(query_string) <= KNOWN_LIMIT_BYTES:
+            trimmed = trim_names(query_string)
+            known = trimmed, read_operation(method="GET", query_string=trimmed, accept=accept, expected=expected)
+            if len(query_string) <= KNOWN_LIMIT_BYTES:
                 if len(self._known) >= KNOWN_REQUESTS:
                     self._known.clear()
                 self._known[key] = known

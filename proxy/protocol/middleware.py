@@ -6,6 +6,7 @@ broken off instead, so that no client takes a part for the whole.
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import time
@@ -85,6 +86,9 @@ class RequestLog:
 
 
 def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str) -> None:
+    log = structlog.get_logger().bind()
+    if not log.is_enabled_for(logging.INFO):
+        return
     operation, parsed = exchange.operation, exchange.parsed
     fields: dict[str, object] = {f"{name}_ms": round(ms, 2) for name, ms in exchange.timings_ms.items()}
     if parsed is not None:
@@ -97,7 +101,7 @@ def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str)
         fields["question"] = True
     if outcome:
         fields["outcome"] = outcome
-    structlog.get_logger().info(
+    log.info(
         "exchange",
         method=scope["method"],
         path=scope["path"],

@@ -15,7 +15,7 @@ async def relay(exchange: Exchange, response: BackendResponse, send: Send) -> No
         headers = [*response.headers, *exchange.added_headers]
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         async for piece in response.chunks():
-            is_last = response.is_complete
+            is_last = getattr(response, "is_complete", False)
             await send({"type": "http.response.body", "body": piece, "more_body": not is_last})
             if is_last:
                 return

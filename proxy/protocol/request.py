@@ -5,6 +5,7 @@ Three forms of query (GET, POST form, POST direct; also the QUERY method), two o
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, quote_plus
@@ -17,6 +18,7 @@ SPARQL_QUERY = "application/sparql-query"
 SPARQL_UPDATE = "application/sparql-update"
 BODY_METHODS = frozenset(["POST", "QUERY"])
 PARAMETER_LIMIT = 10_000
+_MAYBE_BLANK = re.compile(rb"(?:\A|&)[+%\s]|(?:[+\s]|%[0-9A-Fa-f]{2})(?:=|&|\Z)")
 _GRAPH_NAMES = frozenset(["default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri"])
 _TEXT_NAMES = frozenset(["query", "update", "nl"])
 _LANGUAGE_NAMES = frozenset(["lang", "language"])
@@ -119,7 +121,7 @@ def read_parameters(encoded: bytes, where: str) -> list[tuple[str, str]]:
 
 def trim_names(encoded: bytes) -> bytes:
     """Take blanks off the parameter names, so that the backend reads the names that we read; nothing else changes."""
-    if not any(mark in encoded for mark in (b"+=", b"%20=", b"&+", b"&%", b" ")) and encoded[:1] not in (b"+", b"%"):
+    if _MAYBE_BLANK.search(encoded) is None:
         return encoded
     members = encoded.split(b"&")
     for i, member in enumerate(members):
