@@ -38,6 +38,7 @@ EDGES = {
     "httptools": ["proxy/backends/"],
     "pyoxigraph": ["proxy/backends/embedded.py", "proxy/query/syntax.py"],
     "rapidfuzz": ["proxy/index/"],
+    "redis": ["proxy/pipeline/cache_redis.py"],
     "onnxruntime": ["proxy/nl/onnx.py"],
     "transformers": ["proxy/nl/onnx.py"],
     "tokenizers": ["proxy/nl/onnx.py"],
