@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
 from proxy.backends.base import BackendResponse, Headers
 from proxy.errors import BackendUnreachable
@@ -79,7 +78,9 @@ class Coalescer:
         self._now = now
         self._shares: dict[bytes, _Share] = {}
         self._large: OrderedDict[bytes, float] = OrderedDict()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._live: set[_Share] = set()
+        """Those whose task runs: the loop itself holds tasks only weakly."""
+        self._closing: set[asyncio.Task[None]] = set()
         self._held = 0
         self._led = self._joined = self._parted = 0
 
@@ -99,7 +100,8 @@ class Coalescer:
         share = _Share(self, digest, self._now())
         self._shares[digest] = share
         self._led += 1
-        share.task = self._spawn(self._pump(share, open_))
+        self._live.add(share)
+        share.task = asyncio.create_task(self._pump(share, open_))
         return await self._lead(share)
 
     def seal(self) -> None:
@@ -107,20 +109,20 @@ class Coalescer:
         self._shares.clear()
 
     def stats(self) -> CoalesceStats:
-        return CoalesceStats(len(self._tasks), self._held, self._led, self._joined, self._parted)
+        return CoalesceStats(len(self._live) + len(self._closing), self._held, self._led, self._joined, self._parted)
 
     async def aclose(self) -> None:
         """Stop all that is in flight."""
-        tasks = list(self._tasks)
+        tasks = [share.task for share in self._live if share.task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, *self._closing, return_exceptions=True)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def _close(self, response: BackendResponse) -> None:
+        """Close *response* from where nothing can be awaited."""
+        task = asyncio.create_task(response.aclose())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     # -- joining
 
@@ -212,6 +214,7 @@ class Coalescer:
             share.error = error
             share.settle(_State.FAILED)
         finally:
+            self._live.discard(share)
             self._forget(share)
             if response is not None and share.state is not _State.OVERFLOWED:
                 await response.aclose()
@@ -347,7 +350,7 @@ class _Share:
             self._coalescer._forget(self)
             self.task.cancel()
         elif self.state is _State.OVERFLOWED and self.response is not None and not self.is_spent:
-            self._coalescer._spawn(self.response.aclose())
+            self._coalescer._close(self.response)
 
     def drop_chunks(self) -> None:
         self._coalescer._held -= self.held
@@ -358,10 +361,11 @@ class _Share:
 class _LedResponse:
     """What the leader reads: the chunks as they come."""
 
-    __slots__ = ("_is_open", "_share")
+    __slots__ = ("_is_open", "_position", "_share")
 
     def __init__(self, share: _Share) -> None:
         self._share = share
+        self._position = 0
         self._is_open = True
 
     @property
@@ -374,13 +378,19 @@ class _LedResponse:
         assert self._share.response is not None
         return self._share.response.headers
 
+    @property
+    def is_complete(self) -> bool:
+        share = self._share
+        if share.is_spent:
+            return getattr(share.response, "is_complete", False)
+        return share.state is _State.COMPLETE and self._position >= len(share.chunks)
+
     async def chunks(self) -> AsyncIterator[bytes]:
         share = self._share
-        position = 0
         while True:
-            while position < len(share.chunks):
-                chunk = share.chunks[position]
-                position += 1
+            while self._position < len(share.chunks):
+                chunk = share.chunks[self._position]
+                self._position += 1
                 share.taken += len(chunk)
                 share.ask_for_more()
                 yield chunk
@@ -415,18 +425,21 @@ class _LedResponse:
 class _JoinedResponse:
     """What a follower reads: a complete answer, from memory."""
 
-    __slots__ = ("_chunks", "_is_open", "_share", "headers", "status")
+    __slots__ = ("_chunks", "_is_open", "_share", "headers", "is_complete", "status")
 
     def __init__(self, share: _Share) -> None:
         assert share.response is not None
         self._share = share
         self._chunks = share.chunks
         self._is_open = True
+        self.is_complete = False
         self.status = share.response.status
         self.headers: Headers = share.response.headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        for chunk in self._chunks:
+        last = len(self._chunks) - 1
+        for i, chunk in enumerate(self._chunks):
+            self.is_complete = i == last
             yield chunk
         await self.aclose()
 

@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable
 
 INFLATED_RATIO = 16
 """A compressed body that grows by more than this is not looked into."""
 _XML_ENDS = {b"</sparql>": b"<sparql", b"</rdf:RDF>": b"<rdf:RDF"}
 
 
-def is_complete(body: bytes, *, media_type: bytes, coding: bytes, content_length: int | None) -> bool:
+def is_complete(
+    body: bytes,
+    *,
+    media_type: bytes,
+    coding: bytes,
+    content_length: int | None,
+    is_json: Callable[[bytes], bool] | None = None,
+) -> bool:
     """Whether *body* provably is a complete answer.
 
     Args:
         media_type: of Content-Type, lower case, without parameters. coding: of Content-Encoding, empty: none.
         content_length: as the backend announced it, or None.
+        is_json: whether some bytes are one JSON document and nothing else; None: ``closes_json``.
     """
     if content_length is not None and content_length != len(body):
         return False
@@ -30,7 +39,7 @@ def is_complete(body: bytes, *, media_type: bytes, coding: bytes, content_length
             return False
         body = inflated
     if media_type.endswith((b"+json", b"/json")):
-        return closes_json(body)
+        return (is_json or closes_json)(body)
     if media_type.endswith((b"+xml", b"/xml")):
         return closes_xml(body)
     return content_length is not None

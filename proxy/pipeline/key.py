@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 from proxy.backends.base import BackendRequest
@@ -25,8 +26,9 @@ CREDENTIAL_HEADERS = frozenset(
 )
 CREDENTIAL_PARAMETERS = frozenset(["access-token", "access_token", "apikey", "api-key", "api_key", "authtoken", "token"])
 _UNREPEATABLE = re.compile(r"(?<![\w:])(?:rand\w*|now|uuid|struuid)\b|\\u|random", re.IGNORECASE)
-_REMOTE = re.compile(r"\bservice\b|\\u", re.IGNORECASE)
-_SIGNS_OF_UNREPEATABLE = ("rand", "now", "uuid", "\\u")
+_REMOTE = re.compile(r"\bservice\b", re.IGNORECASE)
+KNOWN_LIMIT = 4096
+"""Characters; what was found in a longer text is not remembered, so that the memory is bounded in bytes too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +57,10 @@ def request_key(dataset: str, request: BackendRequest) -> RequestKey | None:
     if operation is None or operation.kind is not OperationKind.QUERY or request.method == "HEAD":
         return None
     text = operation.text
-    lowered = text.lower()
-    if not is_repeatable(text, lowered):
+    is_repeated, is_remote = (_known if len(text) <= KNOWN_LIMIT else _look)(text)
+    if not is_repeated:
         return None
-    is_authenticated, may_use_stored, max_age_s = False, True, None
-    may_store = not ("service" in lowered or "\\u" in lowered) or _REMOTE.search(text) is None
+    is_authenticated, may_use_stored, may_store, max_age_s = False, True, not is_remote, None
     kept: list[tuple[bytes, bytes]] = []
     for field in request.headers:
         name = field[0]
@@ -79,31 +80,34 @@ def request_key(dataset: str, request: BackendRequest) -> RequestKey | None:
     for parameter in operation.parameters:
         is_authenticated = is_authenticated or parameter[0].lower() in CREDENTIAL_PARAMETERS
     described = operation.dataset
-    # repr is unambiguous: it quotes each part, so no two different lists look alike.
+    # repr is unambiguous: it quotes each part, so no two different lists look alike. The text, which is long, comes last.
+    path = request.target.partition(b"?")[0]
     material = repr(
-        (
-            dataset,
-            request.target.partition(b"?")[0],
-            text,
-            described.default_graphs,
-            described.named_graphs,
-            operation.parameters,
-            operation.accept,
-            kept,
-        )
+        (dataset, path, described.default_graphs, described.named_graphs, operation.parameters, operation.accept, kept)
     )
-    digest = blake2b(material.encode("utf-8", "surrogatepass"), digest_size=32).digest()
+    digest = blake2b(f"{material}\n{text}".encode("utf-8", "surrogatepass"), digest_size=32).digest()
     return RequestKey(dataset, digest, is_authenticated, may_use_stored, may_store, max_age_s)
 
 
-def is_repeatable(text: str, lowered: str | None = None) -> bool:
+def is_repeatable(text: str) -> bool:
     """Whether the text calls nothing that answers differently each time.
 
     Wrong in one direction only: a text that merely looks so (in a literal, a comment, behind a ``\\u`` escape) counts as not
     repeatable, which costs a hit and no answer.
     """
-    lowered = text.lower() if lowered is None else lowered
-    return not any(sign in lowered for sign in _SIGNS_OF_UNREPEATABLE) or _UNREPEATABLE.search(text) is None
+    return _look(text)[0]
+
+
+def _look(text: str) -> tuple[bool, bool]:
+    """Whether *text* is repeatable, and whether it may ask elsewhere."""
+    lowered = text.lower()
+    is_escaped = "\\u" in lowered
+    may_vary = is_escaped or "rand" in lowered or "now" in lowered or "uuid" in lowered
+    is_remote = is_escaped or ("service" in lowered and _REMOTE.search(text) is not None)
+    return not may_vary or _UNREPEATABLE.search(text) is None, is_remote
+
+
+_known = lru_cache(1024)(_look)
 
 
 def read_directives(value: bytes) -> tuple[bool, bool, float | None]:

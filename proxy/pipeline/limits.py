@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 
 from proxy.errors import RequestError
@@ -91,14 +92,16 @@ def client_key(address: str, user_agent: str, *, account: str | None = None) -> 
     """
     if account is not None:
         return "account " + account
-    if ":" in address:
-        try:
-            network = int(ipaddress.IPv6Address(address.partition("%")[0])) >> 64
-        except ValueError:
-            pass
-        else:
-            address = str(ipaddress.IPv6Address(network << 64))
-    return f"{address} {user_agent[:200]}"
+    return f"{_network(address) if ':' in address else address} {user_agent[:200]}"
+
+
+@lru_cache(4096)
+def _network(address: str) -> str:
+    try:
+        number = int(ipaddress.IPv6Address(address.partition("%")[0]))
+    except ValueError:
+        return address
+    return str(ipaddress.IPv6Address(number >> 64 << 64))
 
 
 class _Account:

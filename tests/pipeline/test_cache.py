@@ -145,6 +145,39 @@ def test_what_may_be_kept_is(cache, response):
     assert is_kept(cache, response)
 
 
+def test_an_answer_whose_last_piece_says_so_is_kept_at_once(cache):
+    """The reader of a response that tells its last piece need not ask for more, and is told it too."""
+
+    class Telling(Response):
+        is_complete = False
+
+        async def chunks(self):
+            yield self.body[:5]
+            self.is_complete = True
+            yield self.body[5:]
+
+    async def main():
+        recorded = cache.record(await cache.look_up(KEY), Telling())
+        told = []
+        async for _ in recorded.chunks():
+            told.append(recorded.is_complete)
+            if recorded.is_complete:
+                break
+        await recorded.aclose()
+        assert told == [False, True]
+        kept = (await cache.look_up(KEY)).response
+        assert (await read(kept), kept.is_complete) == (BODY, True)
+
+    asyncio.run(main())
+
+
+def test_a_faster_check_can_be_given(clock):
+    """Who has a faster reader of JSON says so, and it decides."""
+    for verdict in (True, False):
+        cache = ResponseCache(MemoryStore(100_000, now=clock), is_json=lambda body, verdict=verdict: verdict, now=clock)
+        assert is_kept(cache, Response()) is verdict
+
+
 def test_nothing_is_kept_of_an_answer_that_was_not_read_to_its_end(cache):
     """A client that leaves takes the half answer with it."""
 
