@@ -25,8 +25,9 @@ from typing import Any, Literal
 import pyoxigraph as ox
 
 from tests.servers.graphdb_engine import PREDECLARED, Engine, EngineError
+from tests.servers.graphdb_parameters import bindings_of, cut, graphs_of, grouped, is_true, paging_of, term_of
 from tests.servers.rdf4j_formats import BOOLEAN_TYPES, GRAPH_TYPES, TUPLE_TYPES, Result, export
-from tests.servers.rdf_store import RDF_TYPES, accepted
+from tests.servers.rdf_store import RDF_TYPES, accepted, form_of
 from tests.servers.wire import BadFraming, Cancellation, Connection, Faults, Gone, Request, WireServer
 
 _LEGAL_TARGET = re.compile(rb"""[^\x00-\x20"<>\\^`{|}\x7f-\xff]*""")
@@ -47,11 +48,15 @@ class GraphdbFaults(Faults):
     on_timeout: what a query over its limit gets: ``503``; ``empty``, a complete document without solutions (as with
         throwQueryEvaluationExceptionOnTimeout=false, before the first solution); ``partial``, a complete document with half
         of them; ``truncated``, half a document whose chunked framing ends as if all were well (seen with RDF4J in Tomcat);
-        ``reset``, half a document and a reset.
+        ``reset``, half a document and a reset; ``nothing``, no body at all (RDF4J 4.1, when time is up before the first
+        solution). ASK always gets the 503.
+    late_errors: an error in evaluation comes after the status line was decided: 200 without a body, as RDF4J 4.1 does;
+        else 500.
     memory: queries fail for want of heap.
     """
 
-    on_timeout: Literal["503", "empty", "partial", "truncated", "reset"] = "503"
+    on_timeout: Literal["503", "empty", "partial", "truncated", "reset", "nothing"] = "503"
+    late_errors: bool = False
     memory: bool = False
 
 
@@ -309,15 +314,6 @@ class Graphdb(WireServer):
             rows.append((uri, ox.Literal(name), ox.Literal(""), ox.Literal(True), ox.Literal(True)))
         return await self._send_result(request, connection, Result("SELECT", variables, rows), "repositories")
 
-    def _parameters(self, request: Request) -> dict[str, list[str]]:
-        pairs = request.parameters()
-        if request.content_type == "application/x-www-form-urlencoded":
-            pairs += request.form()
-        grouped: dict[str, list[str]] = {}
-        for name, value in pairs:
-            grouped.setdefault(name, []).append(value)
-        return grouped
-
     def _time_limit(self, parameters: dict[str, list[str]]) -> float:
         text = parameters.get("timeout", ["0"])[0]
         if not re.fullmatch(r"-?\d+", text):
@@ -328,16 +324,14 @@ class Graphdb(WireServer):
     async def _query(self, request: Request, connection: Connection, engine: Engine) -> Answer | None:
         if request.method == "POST" and request.content_type not in _QUERY_TYPES:
             raise EngineError(415, f"Unsupported MIME type: {request.content_type}")
-        parameters = self._parameters(request)
+        parameters = grouped(request)
         text = parameters.get("query", [None])[0]
         if request.content_type == "application/sparql-query":
             text = request.body.decode()
         if text is None:
             raise EngineError(400, "Missing parameter: query")
-        limit_s, paging = self._time_limit(parameters), self._paging(parameters)
-        for iri in parameters.get("default-graph-uri", []):
-            if ":" not in iri and iri != "null":
-                raise EngineError(400, f"Illegal IRI for default graph: {iri}")
+        limit_s, paging = self._time_limit(parameters), paging_of(parameters)
+        default_graphs, named_graphs = (graphs_of(parameters, f"{kind}-graph-uri") for kind in ("default", "named"))
         if self._faults(connection).memory:
             raise EngineError(500, _MEMORY)
         stop = Cancellation(time.monotonic() + limit_s)
@@ -347,20 +341,24 @@ class Graphdb(WireServer):
             result: Result = await self._work(
                 lambda: engine.evaluate(
                     text,
-                    infer=_is_true(parameters, "infer"),
-                    same_as=_is_true(parameters, "sameAs"),
-                    default_graphs=_graphs(parameters, "default-graph-uri"),
-                    named_graphs=_graphs(parameters, "named-graph-uri"),
-                    bindings=_bindings(parameters),
+                    infer=is_true(parameters, "infer"),
+                    same_as=is_true(parameters, "sameAs"),
+                    default_graphs=default_graphs,
+                    named_graphs=named_graphs,
+                    bindings=bindings_of(parameters),
                     stop=stop,
                     compute_s=connection.faults.compute_s,
                 )
             )
+        except EngineError as error:
+            if error.status != 500 or not self._faults(connection).late_errors or form_of(text) == "ASK":
+                raise
+            return await self._send_result(request, connection, Result(form_of(text) or "SELECT"), "query-result", "nothing")
         finally:
             del self._running[running.identifier]
         if stop.is_manual:
             raise EngineError(503, "Query evaluation took too long")
-        result.rows = _cut(result.rows, paging, self.query_limit_results)
+        result.rows = cut(result.rows, paging, self.query_limit_results)
         ending = None
         if time.monotonic() >= stop.deadline:
             ending = self._faults(connection).on_timeout
@@ -369,16 +367,6 @@ class Graphdb(WireServer):
             if ending in ("empty", "partial"):
                 result.rows = result.rows[: len(result.rows) // 2 if ending == "partial" else 0]
         return await self._send_result(request, connection, result, "query-result", ending)
-
-    @staticmethod
-    def _paging(parameters: dict[str, list[str]]) -> tuple[int, int | None, bool]:
-        numbers: list[int | None] = []
-        for name in ("offset", "limit"):
-            text = parameters.get(name, [None])[0]
-            if text is not None and not text.isdigit():
-                raise EngineError(400, f"Invalid value for parameter '{name}': For input string: \"{text}\"")
-            numbers.append(int(text) if text is not None else None)
-        return numbers[0] or 0, numbers[1], parameters.get("distinct", ["false"])[0] == "true"
 
     @staticmethod
     def _faults(connection: Connection) -> GraphdbFaults:
@@ -391,7 +379,7 @@ class Graphdb(WireServer):
 
     def _negotiate(self, request: Request, types: dict[str, str]) -> tuple[str, str, bool]:
         """Return media type, file extension, and whether the Accept *header* chose. Raises EngineError 406 or 400."""
-        parameter = self._parameters(request).get("Accept", [None])[0]
+        parameter = grouped(request).get("Accept", [None])[0]
         ranges = accepted(parameter if parameter is not None else request.header("accept")) or ["*/*"]
         for media_range in ranges:
             for media_type, extension in types.items():
@@ -415,7 +403,7 @@ class Graphdb(WireServer):
             ("Content-Language", "en"),
             ("Date", email.utils.formatdate(usegmt=True)),
         ]
-        if request.method == "HEAD":
+        if request.method == "HEAD" or ending == "nothing":
             await connection.start(200, "OK", [*headers, ("Content-Length", "0")], chunked=False, body=False)
             return None
         breaks = ending in ("truncated", "reset")
@@ -437,25 +425,25 @@ class Graphdb(WireServer):
     def _update_text(self, request: Request) -> str | None:
         if request.content_type == "application/sparql-update":
             return request.body.decode()
-        return self._parameters(request).get("update", [None])[0]
+        return grouped(request).get("update", [None])[0]
 
     async def _update(self, request: Request, connection: Connection, engine: Engine) -> Answer:
         text = self._update_text(request) or ""
         if not text.strip():
             raise EngineError(400, "Updates must be non-empty")
-        stop = Cancellation(time.monotonic() + self._time_limit(self._parameters(request)))
+        stop = Cancellation(time.monotonic() + self._time_limit(grouped(request)))
         await self._work(lambda: engine.update(text, stop=stop, compute_s=connection.faults.compute_s))
         return 204, "", b""
 
     async def _statements(self, request: Request, connection: Connection, engine: Engine) -> Answer | None:
-        parameters = self._parameters(request)
-        subject, predicate, value = (_term(parameters.get(name, [None])[0], name) for name in ("subj", "pred", "obj"))
+        parameters = grouped(request)
+        subject, predicate, value = (term_of(parameters.get(name, [None])[0], name) for name in ("subj", "pred", "obj"))
         quads = list(engine.base.quads_for_pattern(subject, predicate, value, None))
         result = Result("CONSTRUCT", rows=[(quad.subject, quad.predicate, quad.object) for quad in quads])
         return await self._send_result(request, connection, result, "statements")
 
     def _graph_store(self, request: Request, engine: Engine, name: str) -> Answer:
-        parameters = self._parameters(request)
+        parameters = grouped(request)
         graph: str | None = None
         if name != "service":
             graph = f"http://{request.header('host')}{request.path}"
@@ -487,37 +475,6 @@ class Graphdb(WireServer):
                 raise EngineError(400, f"MALFORMED DATA: {error}") from error
         engine.changed()
         return 204, "", b""
-
-
-def _is_true(parameters: dict[str, list[str]], name: str) -> bool:
-    return parameters.get(name, ["true"])[0] == "true"
-
-
-def _graphs(parameters: dict[str, list[str]], name: str) -> list[str]:
-    return [PREDECLARED["sesame"] + "nil" if iri == "null" else iri for iri in parameters.get(name, [])]
-
-
-def _bindings(parameters: dict[str, list[str]]) -> dict[str, Any]:
-    return {name[1:]: _term(values[0], name) for name, values in parameters.items() if name.startswith("$")}
-
-
-def _term(text: str | None, name: str) -> Any:
-    """Read an N-Triples term. Raises EngineError (400)."""
-    if text is None:
-        return None
-    try:
-        (quad,) = ox.parse(f"<x:s> <x:p> {text} .", format=ox.RdfFormat.N_TRIPLES)
-    except SyntaxError as error:
-        raise EngineError(400, f"Invalid value for parameter '{name}': {text}") from error
-    return quad.object
-
-
-def _cut(rows: list[tuple[Any, ...]], paging: tuple[int, int | None, bool], at_most: int) -> list[tuple[Any, ...]]:
-    offset, limit, distinct = paging
-    if distinct:
-        rows = list(dict.fromkeys(rows))
-    rows = rows[offset:] if limit is None else rows[offset : offset + limit]
-    return rows[:at_most] if at_most else rows
 
 
 def _page(reason: str) -> bytes:

@@ -168,9 +168,21 @@ def test_a_query_over_its_limit_may_be_a_200(graphdb: Graphdb) -> None:
     assert status == 200
     with pytest.raises(ValueError):
         json.loads(body)
+    graphdb.faults.on_timeout = "nothing"
+    status, headers, body = get(graphdb, SLOW)
+    assert (status, headers["content-length"], body) == (200, "0", b"")
+    assert get(graphdb, "ASK { ?s ?p ?o }")[0] == 503
     graphdb.faults.on_timeout = "reset"
     with pytest.raises((ConnectionError, http.client.IncompleteRead)):
         get(graphdb, SLOW)
+
+
+def test_an_error_in_evaluation_is_a_500_or_comes_too_late(graphdb: Graphdb) -> None:
+    """Newer servers answer 500; older ones have said 200 by then, and send nothing."""
+    query = "SELECT (<http://example.org/nosuch>(1) AS ?x) {}"
+    assert get(graphdb, query)[::2] == (500, b"Query evaluation error: Unknown function 'http://example.org/nosuch'")
+    graphdb.faults.late_errors = True
+    assert get(graphdb, query)[::2] == (200, b"")
 
 
 def test_memory_and_result_limit(graphdb: Graphdb) -> None:
