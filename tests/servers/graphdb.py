@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pyoxigraph as ox
 
@@ -110,11 +110,14 @@ class Graphdb(WireServer):
         self.administered: list[tuple[str, str]] = []
         self._tokens: set[str] = set()
         self._running: dict[str, Running] = {}
-        self._workers = ThreadPoolExecutor(8, thread_name_prefix="graphdb")
 
     @property
     def engine(self) -> Engine:
         return self.repositories[self.repository]
+
+    def __enter__(self) -> Self:
+        self._workers = ThreadPoolExecutor(8, thread_name_prefix="graphdb")
+        return super().__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for running in list(self._running.values()):

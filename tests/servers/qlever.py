@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import pyoxigraph as ox
 
@@ -96,7 +96,11 @@ class Qlever(WireServer):
         self.cache_clears = 0
         self._running: dict[str, Cancellation] = {}
         self._watchers: dict[str, set[Connection]] = {}
-        self._workers = ThreadPoolExecutor(workers, thread_name_prefix="qlever")
+        self._worker_count = workers
+
+    def __enter__(self) -> Self:
+        self._workers = ThreadPoolExecutor(self._worker_count, thread_name_prefix="qlever")
+        return super().__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for stop in list(self._running.values()):

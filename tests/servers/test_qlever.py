@@ -386,3 +386,15 @@ def test_an_idle_connection_is_closed_without_a_word(qlever: Qlever) -> None:
             received += piece
     assert received.endswith(b"0\r\n\r\n")
     assert 0.1 < time.monotonic() - started < 4.0
+
+
+def test_a_stand_in_can_stop_and_come_back_on_its_port() -> None:
+    """The port is free at once and the data are still there."""
+    server = Qlever(data=DATA)
+    with server:
+        port = server.port
+        assert get(server, PAGES)[0] == 200
+    with pytest.raises(ConnectionError):
+        get(server, PAGES)
+    with server:
+        assert (server.port, get(server, PAGES)[0]) == (port, 200)
