@@ -23,9 +23,14 @@ def proxy(tmp_path_factory):
     file = tmp_path_factory.mktemp("graph") / "towns.ttl"
     file.write_text(GRAPH)
     one = Proxy(backend__load=[str(file)], index__enabled=True, nl__enabled=True, validation__policy="reject")
-    wait_until(lambda: one.request("GET", "/-/ready")[0] == 200, limit_s=60)
+    wait_until(lambda: not any("being built" in reason for reason in reasons(one)), limit_s=60)
+    assert reasons(one) == []
     yield one
     one.close()
+
+
+def reasons(one: Proxy) -> list[str]:
+    return json.loads(one.request("GET", "/-/ready")[2])["reasons"]
 
 
 def get(query: str) -> str:
