@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
 
-from proxy.errors import BackendBusy
+from proxy.backends.base import BackendResponse, Headers
+from proxy.errors import BackendBusy, BackendTimeout
 
 RETRY_LEAST_S = 1.0
 """Retry-After counts in whole seconds (RFC 9110, section 10.2.3)."""
@@ -87,6 +88,10 @@ class Place:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give the place back; again, or when it is not held, it does nothing."""
         if self._state is _State.HELD:
             self._queue._release(self)
 
@@ -123,6 +128,34 @@ class Orphan:
     def _give_up(self) -> None:
         self._queue._overdue += 1
         self.release()
+
+
+class PlacedResponse:
+    """A response that keeps its place until it is closed, or read to its end."""
+
+    __slots__ = ("_place", "_response", "headers", "status")
+
+    def __init__(self, place: Place, response: BackendResponse) -> None:
+        self._place = place
+        self._response = response
+        self.status = response.status
+        self.headers: Headers = response.headers
+
+    @property
+    def is_complete(self) -> bool:
+        return getattr(self._response, "is_complete", False)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._response.chunks():
+            if self.is_complete:
+                self._place.release()
+            yield chunk
+        self._place.release()
+
+    async def aclose(self) -> None:
+        # Also before its end: a query that streams ends with its connection (measured on Oxigraph).
+        self._place.release()
+        await self._response.aclose()
 
 
 class BackendQueue:
@@ -165,6 +198,31 @@ class BackendQueue:
             BackendBusy: on entering: the queue is full, or the wait was too long.
         """
         return Place(self, client)
+
+    async def send(
+        self, client: str, open_: Callable[[], Awaitable[BackendResponse]], *, orphan_bound_s: float | None = None
+    ) -> PlacedResponse:
+        """Wait for a place, ask the backend, and keep the place as long as the response is open.
+
+        Args:
+            open_: asks; returns when the head is there.
+            orphan_bound_s: for a backend that cannot be told to stop: if the client leaves or the time is up before the head is
+                there, the place is kept for so long. None: it is free at once.
+        Raises:
+            BackendBusy: as ``place``. And what *open_* raises.
+        """
+        place = await Place(self, client).__aenter__()
+        try:
+            response = await open_()
+        except (asyncio.CancelledError, BackendTimeout):
+            if orphan_bound_s is not None:
+                place.detach(bound_s=orphan_bound_s)
+            place.release()
+            raise
+        except BaseException:
+            place.release()
+            raise
+        return PlacedResponse(place, response)
 
     def stats(self) -> QueueStats:
         return QueueStats(

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from proxy.errors import BackendBusy
+from proxy.errors import BackendBusy, BackendTimeout, BackendUnreachable
 from proxy.pipeline.queue import RETRY_MOST_S, BackendQueue
 from tests.pipeline.virtual_time import now, run
 
@@ -238,6 +238,97 @@ def test_a_place_given_to_one_who_just_left_goes_to_the_next():
         assert served == ["b"]
         assert leaving.cancelled()
         assert (queue.stats().running, queue.stats().left) == (0, 1)
+
+    run(main())
+
+
+class Response:
+    status = 200
+    headers = ()
+    is_closed = False
+
+    async def chunks(self):
+        for _ in range(3):
+            await asyncio.sleep(1)
+            yield b"x"
+
+    async def aclose(self):
+        self.is_closed = True
+
+
+def answer(response=None, *, after_s=1.0, error=None):
+    async def open_():
+        await asyncio.sleep(after_s)
+        if error is not None:
+            raise error
+        return response or Response()
+
+    return open_
+
+
+def test_a_response_keeps_its_place_to_the_end_of_its_body():
+    """The next one is sent when the body before it is read, not when its head is there."""
+
+    async def main():
+        queue = make()
+
+        async def read():
+            response = await queue.send("a", answer())
+            body = [chunk async for chunk in response.chunks()]
+            assert queue.stats().waiting == 0
+            await response.aclose()
+            return body
+
+        assert await asyncio.gather(read(), read()) == [[b"x"] * 3] * 2
+        assert now() == pytest.approx(8)
+        assert queue.stats().running == 0
+
+    run(main())
+
+
+def test_a_response_that_is_closed_early_gives_its_place_back():
+    """With it the backend's response is closed."""
+
+    async def main():
+        queue, inner = make(), Response()
+        response = await queue.send("a", answer(inner), orphan_bound_s=60)
+        async for _ in response.chunks():
+            break
+        await response.aclose()
+        assert inner.is_closed
+        assert queue.stats().running == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize(("orphan_bound_s", "running"), [(None, 0), (60, 1)])
+@pytest.mark.parametrize("how", ["leaves", "time-out"])
+def test_a_query_without_an_answer_may_still_run(how, orphan_bound_s, running):
+    """The client leaves, or the time is up, before the head: where the backend cannot be stopped, the place stays taken."""
+
+    async def main():
+        queue = make()
+        error = BackendTimeout("", backend="store") if how == "time-out" else None
+        task = asyncio.create_task(queue.send("a", answer(error=error), orphan_bound_s=orphan_bound_s))
+        await asyncio.sleep(0.5)
+        if how == "leaves":
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert queue.stats().running == running
+        await asyncio.sleep(61)
+        assert queue.stats().running == 0
+
+    run(main())
+
+
+def test_a_backend_that_fails_frees_the_place():
+    """Nothing runs where nothing was reached."""
+
+    async def main():
+        queue = make()
+        with pytest.raises(BackendUnreachable):
+            await queue.send("a", answer(error=BackendUnreachable("", backend="store")), orphan_bound_s=60)
+        assert queue.stats().running == 0
 
     run(main())
 
