@@ -29,7 +29,7 @@ _U = _BASE + "_"
 _CHARS = _U + "\\-0-9\u00b7\u0300-\u036f\u203f-\u2040"
 _PLX = r"%[0-9A-Fa-f]{2}|\\[_~.\-!$&'()*+,;=/?#@%]"
 # a bound, because a name without a colon behind it is read again from its next dot on
-_PREFIX = f"[{_BASE}](?:[{_CHARS}]|\\.(?=[{_CHARS}.])){{0,254}}+"
+_PREFIX = f"[{_BASE}](?:[{_CHARS}]|\\.(?=[{_CHARS}.])){{0,63}}+"
 _LOCAL = f"(?:[{_U}:0-9]|{_PLX})(?:[{_CHARS}:]|{_PLX}|\\.++(?=[{_CHARS}:%\\\\]))*+"
 _VARNAME = f"[{_U}0-9][{_U}0-9\u00b7\u0300-\u036f\u203f-\u2040]*+"
 _ECHAR = r"\\[tbnrf\\\"']"

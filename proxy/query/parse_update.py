@@ -263,10 +263,10 @@ class OperationParser(PatternParser):
         insert: tuple[QuadPattern, ...] = ()
         if self.accept_word("DELETE"):
             if with_graph is None and self.accept_word("WHERE"):
-                return DeleteWhere(self._quads())
+                return DeleteWhere(self._without_blank_nodes(self._quads()))
             if with_graph is None and self.accept_word("DATA"):
                 return DeleteData(self._ground_quads(may_be_blank=False))
-            delete = self._quads()
+            delete = self._without_blank_nodes(self._quads())
         if self.accept_word("INSERT"):
             if with_graph is None and not delete and self.accept_word("DATA"):
                 return InsertData(self._ground_quads(may_be_blank=True))
@@ -277,6 +277,13 @@ class OperationParser(PatternParser):
         self.take_word("WHERE")
         self._labels = {}
         return Modify(with_graph, delete, insert, using, self.group())
+
+    @staticmethod
+    def _without_blank_nodes(quads: tuple[QuadPattern, ...]) -> tuple[QuadPattern, ...]:
+        for pattern in (p for q in quads for p in q.patterns):
+            if any(isinstance(t, Variable) and t.is_blank for t in (pattern.subject, pattern.object)):
+                raise MalformedQuery("DELETE takes no blank nodes", line=pattern.span.line, column=pattern.span.column)
+        return quads
 
     def _ground_quads(self, *, may_be_blank: bool) -> tuple[QuadPattern, ...]:
         quads = self._quads()

@@ -53,8 +53,13 @@ from proxy.query.operation import DatasetDescription
 from proxy.query.term import XSD, Iri, Literal, Variable
 
 MAX_ALTERNATIVES = 64
-MAX_CONDITIONS = 4_000
+MAX_CONDITIONS = 2_000
 """Of all alternatives together."""
+
+MAX_PATTERNS = 300
+"""Of one basic graph pattern; people write fewer than 100, and finding a minimal core takes a trial per bisection."""
+
+MAX_PARTS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +241,7 @@ class _Reader:
     def group(self, group: Group, rename: Rename) -> Alternatives:
         found: list[Alternatives] = []
         filters: list[Filter] = []
-        later: list[tuple[str, Group, int]] = []
+        later: list[tuple[str, Group, int, Alternatives | None]] = []
         for element in group.elements:
             match element:
                 case BasicGraphPattern(patterns):
@@ -245,12 +250,12 @@ class _Reader:
                     found.append(self.group(element, rename))
                 case Union(branches):
                     read = [self.group(b, rename) for b in branches]
-                    later += [("union", b, len(found)) for b in branches]
+                    later += [("union", b, len(found), r) for b, r in zip(branches, read, strict=True)]
                     found.append(either(read))
                 case Optional(inner):
-                    later.append(("optional", inner, -1))
+                    later.append(("optional", inner, -1, None))
                 case Minus(inner):
-                    later.append(("minus", inner, -1))
+                    later.append(("minus", inner, -1, None))
                 case Filter():
                     filters.append(element)
                 case Bind():
@@ -267,33 +272,31 @@ class _Reader:
                 case Service():
                     pass
         bound = frozenset(v for part in found for v in certain(part)) if filters or later else frozenset()
+        before = len(self.parts)
         conditions = [self.filter(f.expression, f.span, bound, rename) for f in filters]
-        result = both([*found, *conditions])
-        self._read_parts(later, found, conditions, result, bound, rename)
-        return result
+        for i in range(before, len(self.parts)):  # those of NOT EXISTS
+            part = self.parts[i]
+            self.parts[i] = Part(part.role, part.group, both([part.conditions, *(f for f in found if len(f) == 1)]))
+        if later:
+            self._read_parts(later, found, conditions, bound, rename)
+        return both([*found, *conditions])
 
     def _read_parts(
         self,
-        later: list[tuple[str, Group, int]],
+        later: list[tuple[str, Group, int, Alternatives | None]],
         found: list[Alternatives],
         conditions: list[Alternatives],
-        result: Alternatives,
         bound: frozenset[Variable],
         rename: Rename,
     ) -> None:
-        if len(self.parts) > 50:
-            return
-        for role, inner, at in later:
-            if role == "union":
-                others = [f for i, f in enumerate(found) if i != at] + conditions
-                before = len(self.parts)
-                whole = both([*others, self.group(inner, rename)])
-                del self.parts[before:]  # those of the branch were read with the union
-            elif role == "optional":
-                whole = both([result, self.group(inner, rename)])
-            else:
-                whole = both([result, self.group(inner, self._inner(bound, rename))])
-            self.parts.append(Part(role, inner, whole))
+        # what is beside the part counts where it has one alternative: more would be multiplied for every part
+        around = [(i, f) for i, f in enumerate([*found, *conditions]) if len(f) == 1]
+        for role, inner, at, read in later:
+            if len(self.parts) >= MAX_PARTS:
+                return
+            # a branch of a UNION is not read again: nested ones would be read 2 ** depth times
+            whole = read if read is not None else self.group(inner, self._inner(bound, rename) if role == "minus" else rename)
+            self.parts.append(Part(role, inner, both([whole, *(f for i, f in around if i != at)])))
 
     def _inner(self, bound: frozenset[Variable], rename: Rename) -> Rename:
         return self.apart(lambda v: r if (r := rename(v)) in bound else None)
@@ -382,7 +385,7 @@ class _Reader:
             else:
                 found.append(self.path(s, t.predicate, o, t))
         if simple:
-            found.append((tuple(simple[:MAX_CONDITIONS]),))
+            found.append((tuple(simple[:MAX_PATTERNS]),))
         return found
 
     def _term(self, term: Term, rename: Rename) -> Term:

@@ -16,6 +16,8 @@ from proxy.validation.prove import Supports, is_contradicted, minimal_core, supp
 from proxy.validation.suggest import Names
 
 _MAX_CORES = 5
+_MAX_FOR_MORE = 60
+"""Conditions; of a longer query only the first contradiction is worked out."""
 _NO_DATASET = DatasetDescription()
 
 _PARTS = {
@@ -29,12 +31,13 @@ _PARTS = {
 def check(query: ParsedQuery, index: SupportIndex, *, dataset: DatasetDescription = _NO_DATASET) -> tuple[Finding, ...]:
     """Compare *query* with what *index* has seen.
 
-    A proof counts conditions that every solution must meet (``query.required``); a part that may fail alone (OPTIONAL, one branch of a
-    UNION, MINUS, NOT EXISTS) is at most vacuous. An ASK, an aggregate without GROUP BY, DESCRIBE of a listed IRI and LIMIT 0 have an
-    answer whatever the data, so they are never proved empty. The graph is not read: findings are as fresh as ``index.built_at``.
+    A proof counts conditions that every solution must meet (``query.required``); a part that may fail alone (OPTIONAL, one
+    branch of a UNION, MINUS, NOT EXISTS) is at most vacuous. An ASK, an aggregate without GROUP BY, DESCRIBE of a listed IRI
+    and LIMIT 0 have an answer whatever the data, so they are never proved empty. The graph is not read: findings are as fresh
+    as ``index.built_at``.
 
     Args:
-        dataset: what the protocol names; it replaces FROM. The index was not built from it, so nothing is then said of the data.
+        dataset: what the protocol names; it replaces FROM. The index was not built from it: nothing is then said of the data.
     Returns:
         Findings in query order, at most one per pattern and place. No findings: nothing to say.
 
@@ -96,15 +99,15 @@ def _contradictions(
         rest = alternatives[0]
         core = cores[0]
         for _ in range(_MAX_CORES):
-            findings.append(_finding(severity, opening, [core], core, supports, names))
+            findings.append(_finding(severity, opening, [core], core, rest, supports, names))
             main = culprit(core, index)
             rest = tuple(c for c in rest if c is not main)
-            if not rest or not is_contradicted(rest, supports):
+            if not rest or len(rest) > _MAX_FOR_MORE or not is_contradicted(rest, supports):
                 break
             core = minimal_core(rest, supports)
         return findings
-    for core in dict.fromkeys(cores):
-        findings.append(_finding(severity, opening, cores, core, supports, names))
+    for core, alternative in dict(zip(cores, alternatives, strict=True)).items():
+        findings.append(_finding(severity, opening, cores, core, alternative, supports, names))
     return findings
 
 
@@ -113,11 +116,12 @@ def _finding(
     opening: str,
     cores: Sequence[Sequence[Condition]],
     core: Sequence[Condition],
+    context: Sequence[Condition],
     supports: Supports,
     names: Names,
     within: frozenset[int] | None = None,
 ) -> Finding:
-    said = explain(core, supports.index, names, within)
+    said = explain(core, supports.index, names, context=context, within=within)
     span: Span = said.span
     return Finding(
         severity,
@@ -137,7 +141,7 @@ def _dead_part(part: Part, supports: Supports, names: Names) -> list[Finding]:
     if cores is None:
         return []
     within = frozenset(id(n) for n in walk(part.group) if isinstance(n, TriplePattern))
-    return [_finding(Severity.VACUOUS, _PARTS[part.role], cores, cores[0], supports, names, within)]
+    return [_finding(Severity.VACUOUS, _PARTS[part.role], cores, cores[0], part.conditions[0], supports, names, within)]
 
 
 def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:

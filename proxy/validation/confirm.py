@@ -25,9 +25,10 @@ class _Writer:
         self._same: dict[Variable, Term] = {}
         self._names: dict[Variable, str] = {}
         self._conditions = conditions
+        self._has_clash = False
         for c in conditions:
             match c:
-                case Same(Variable() as a, b, _) | Same(b, Variable() as a, _):
+                case Same(a, b, _):
                     self._unite(a, b)
                 case OneOf(v, (Iri() as iri,), _):
                     self._unite(v, iri)
@@ -45,9 +46,7 @@ class _Writer:
             elif isinstance(b, Variable):
                 self._same[b] = a
             else:
-                self._clash = True
-
-    _clash = False
+                self._has_clash = True
 
     def term(self, term: Term) -> str:
         found = self._find(term)
@@ -77,7 +76,7 @@ class _Writer:
                     filters.append(f"FILTER({'' if is_literal else '!'}isLiteral({self.term(v)}))")
                 case Impossible():
                     filters.append("FILTER(false)")
-        if self._clash:
+        if self._has_clash:
             filters.append("FILTER(false)")
         return " ".join(dict.fromkeys([*patterns, *filters]))
 

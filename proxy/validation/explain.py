@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.index.support import SupportIndex
-from proxy.query.model import NOWHERE, Span, TriplePattern
+from proxy.query.model import Span, TriplePattern
 from proxy.query.required import Condition, Edge, Impossible
 from proxy.query.term import Iri, Literal
 from proxy.validation.suggest import Names, for_class, for_property
@@ -55,22 +55,34 @@ def _class_of(edge: Edge, index: SupportIndex) -> str | None:
 
 
 def explain(
-    core: Sequence[Condition], index: SupportIndex, names: Names, within: frozenset[int] | None = None
+    core: Sequence[Condition],
+    index: SupportIndex,
+    names: Names,
+    *,
+    context: Sequence[Condition] = (),
+    within: frozenset[int] | None = None,
 ) -> Explanation:
-    """Say why no term of the graph meets all of *core*."""
+    """Say why no term of the graph meets all of *core*.
+
+    Args:
+        context: the conjunction that *core* was found in; classes asserted there make better suggestions.
+        within: as for ``culprit``.
+    """
     for c in core:
         if isinstance(c, Impossible):
             return Explanation(c.span, c.rule, _IMPOSSIBLE[c.rule], "This holds whatever the data.")
     main = culprit(core, index, within)
     if not isinstance(main, Edge):
-        return Explanation(span_of(main), "disjoint-filters", "No term meets these conditions at once.", "They exclude each other.")
+        return Explanation(
+            span_of(main), "disjoint-filters", "No term meets these conditions at once.", "They exclude each other."
+        )
     span = main.origin.span
     class_ = _class_of(main, index)
     if class_ is not None:
         return _about_classes(core, class_, span, index, names)
     if not isinstance(main.predicate, Iri):
         return _about_many(core, span, index, names)
-    return _about_property(core, main, main.predicate.value, index, names)
+    return _about_property(core, main, main.predicate.value, index, names, context)
 
 
 def _asserted(core: Sequence[Condition], index: SupportIndex) -> dict[object, list[str]]:
@@ -97,12 +109,21 @@ def _about_classes(core: Sequence[Condition], class_: str, span: Span, index: Su
     return Explanation(
         span,
         "classes-never-meet" if len(set(classes)) > 1 else "class-in-context",
-        "No node has all of these classes." if len(set(classes)) > 1 else f"No {names.short(class_)} meets the other conditions.",
+        "No node has all of these classes."
+        if len(set(classes)) > 1
+        else f"No {names.short(class_)} meets the other conditions.",
         listed,
     )
 
 
-def _about_property(core: Sequence[Condition], main: Edge, property_: str, index: SupportIndex, names: Names) -> Explanation:
+def _about_property(
+    core: Sequence[Condition],
+    main: Edge,
+    property_: str,
+    index: SupportIndex,
+    names: Names,
+    context: Sequence[Condition],
+) -> Explanation:
     span = main.origin.span
     p = names.short(property_)
     users = index.subject_classes(property_)
@@ -116,7 +137,8 @@ def _about_property(core: Sequence[Condition], main: Edge, property_: str, index
             "no-such-property",
             f"No triple has the property {p}.",
             f"{p} has 0 triples.",
-            for_property(property_, index, names, subject_classes=subjects),
+            for_property(property_, index, names, subject_classes=_asserted(context, index).get(main.subject, []))
+            or for_property(property_, index, names),
         )
     used = f"{p} is used by {names.counted(users)}"
     if others:
@@ -170,7 +192,7 @@ def _about_many(core: Sequence[Condition], span: Span, index: SupportIndex, name
                 facts.append(f"{names.short(class_)} has {index.class_instances.get(class_, 0):,} instances")
     listed = " . ".join(o.span.text for o in origins) or span.text
     return Explanation(
-        span if span is not NOWHERE else NOWHERE,
+        span,
         "patterns-never-meet",
         f"No nodes meet these patterns together: {listed}",
         f"{'; '.join(dict.fromkeys(facts)) or 'no kinds of node are joined so'}.",

@@ -22,8 +22,8 @@ from proxy.query.term import XSD, Iri, Literal, Variable
 NUMERIC = frozenset(
     XSD + name
     for name in (
-        "integer decimal double float int long short byte unsignedInt unsignedLong unsignedShort unsignedByte nonNegativeInteger"
-        " positiveInteger nonPositiveInteger negativeInteger"
+        "integer decimal double float int long short byte unsignedInt unsignedLong unsignedShort unsignedByte"
+        " nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger"
     ).split()
 )
 _TEMPORAL = frozenset(

@@ -68,10 +68,12 @@ def nearest(iri: str, among: Iterable[str], index: SupportIndex, *, limit: int =
         at_least: similarity from 0 to 1 (mean of trigram overlap and edit similarity); less is no suggestion.
     """
     wanted = _names_of(iri, index)
-    coarse = sorted(
-        ((max(_dice(w, n) for w in wanted for n in _names_of(candidate, index)), candidate) for candidate in among if candidate != iri),
-        key=lambda x: (-x[0], x[1]),
-    )[:20]
+    overlaps = (
+        (max(_dice(w, n) for w in wanted for n in _names_of(candidate, index)), candidate)
+        for candidate in among
+        if candidate != iri
+    )
+    coarse = sorted(overlaps, key=lambda x: (-x[0], x[1]))[:20]
     fine = []
     for overlap, candidate in coarse:
         edit = max(SequenceMatcher(None, w, n).ratio() for w in wanted for n in _names_of(candidate, index))
@@ -102,7 +104,8 @@ def for_class(class_: str, index: SupportIndex, names: Names) -> tuple[str, ...]
     below = sorted((c for c in descendants(class_, index) if counts.get(c)), key=lambda c: -counts[c])
     found = [f"its subclass {names.short(c)} ({counts[c]:,} instances)" for c in below[:_MAX_SUGGESTIONS]]
     if not found:
-        found = [f"{names.short(c)} ({counts[c]:,} instances)" for c in nearest(class_, (c for c in counts if counts[c]), index)]
+        close = nearest(class_, (c for c in counts if counts[c]), index)
+        found = [f"{names.short(c)} ({counts[c]:,} instances)" for c in close]
     return tuple(found)
 
 
@@ -115,7 +118,9 @@ def for_property(
     for c in subject_classes:
         table = index.properties_of(c)
         if any(c in index.targets(user, property_) for user in users):
-            found.append(f"the other direction: {names.short(property_)} leads to {names.short(c)}, from {names.counted(users)}")
+            found.append(
+                f"the other direction: {names.short(property_)} leads to {names.short(c)}, from {names.counted(users)}"
+            )
         fits = [p for p in table if object_class is None or object_class in index.targets(c, p)]
         close = nearest(property_, fits, index)
         if object_class is not None and not close:
@@ -125,7 +130,8 @@ def for_property(
     if not subject_classes and not users:
         found += [f"{names.short(p)}" for p in nearest(property_, index.properties, index)]
     elif users:
-        found += [f"{names.short(property_)} of {names.short(c)} ({n:,})" for c, n in sorted(users.items(), key=lambda x: -x[1])[:2] if c]
+        most = sorted(users.items(), key=lambda x: -x[1])[:2]
+        found += [f"{names.short(property_)} of {names.short(c)} ({n:,})" for c, n in most if c]
     return tuple(dict.fromkeys(found))[:_MAX_SUGGESTIONS]
 
 

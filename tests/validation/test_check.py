@@ -1,0 +1,151 @@
+"""What findings say, where they point, and what they suggest."""
+
+import pytest
+
+from proxy.query.parse import parse
+from proxy.validation.check import check
+from proxy.validation.finding import Severity
+
+PREFIX = "PREFIX : <http://library.example/>\n"
+
+
+def findings(text, index):
+    return check(parse(PREFIX + text), index)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "message", "evidence", "suggestion"),
+    [
+        pytest.param(
+            "SELECT * { ?x a :Loan ; :memberOf ?b }",
+            "property-of-class",
+            "No :Loan has the property :memberOf.",
+            "0 of 2 :Loan have :memberOf; :memberOf is used by :Member (2).",
+            "by way of :Member: :borrower/:memberOf",
+            id="two hops",
+        ),
+        pytest.param(
+            "SELECT * { ?x a :Author ; :author ?b }",
+            "property-of-class",
+            "No :Author has the property :author.",
+            "0 of 3 :Author have :author; :author is used by :Novel (3).",
+            "the other direction: :author leads to :Author, from :Novel (3)",
+            id="other direction",
+        ),
+        pytest.param(
+            "SELECT * { ?x a :Work }",
+            "class-not-populated",
+            "No node has the class :Work.",
+            ":Work is declared but has 0 instances.",
+            "its subclass :Novel (3 instances)",
+            id="populated subclass",
+        ),
+        pytest.param(
+            "SELECT * { ?x a :Novels }",
+            "class-not-populated",
+            "No node has the class :Novels.",
+            ":Novels is unknown: it has 0 instances.",
+            ":Novel (3 instances)",
+            id="near class",
+        ),
+        pytest.param(
+            "SELECT * { ?x a :Novel ; :page ?p }",
+            "no-such-property",
+            "No triple has the property :page.",
+            ":page has 0 triples.",
+            ":pages (:Novel has 3)",
+            id="near property",
+        ),
+        pytest.param(
+            "SELECT * { ?x :item ?y . ?y a :Author }",
+            "property-to-class",
+            ":item never leads to :Author.",
+            ":item leads to :Novel (2).",
+            ":item of :Loan (2)",
+            id="object class",
+        ),
+        pytest.param(
+            'SELECT * { ?x :author "Woolf" }',
+            "object-form",
+            ":author never leads to a literal of this kind here.",
+            ":author leads to :Author (3); the pattern has a <http://www.w3.org/2001/XMLSchema#string>.",
+            None,
+            id="literal for a node",
+        ),
+    ],
+)
+def test_messages(text, rule, message, evidence, suggestion, exact_index):
+    """The rule, the counts and the best suggestion, in the query's own prefixes."""
+    (found,) = findings(text, exact_index)
+    assert (found.severity, found.rule, found.message, found.evidence) == (Severity.PROVED_EMPTY, rule, message, evidence)
+    assert suggestion is None or suggestion in found.suggestions
+
+
+def test_a_finding_points_at_the_pattern_as_written(exact_index):
+    """Line, column and words are the author's; in a property list the property is where the pattern starts."""
+    (found,) = findings("SELECT ?x WHERE {\n  ?x  a   :Loan ;\n      :memberOf  ?b .\n}", exact_index)
+    assert (found.line, found.column, found.pattern) == (4, 7, "?x :memberOf ?b")
+
+
+def test_independent_contradictions_are_all_said(exact_index):
+    """Two mistakes are two findings, in the order of the query, each confirmed by its own ASK."""
+    first, second = findings("SELECT * { ?x a :Loan ; :memberOf ?b . ?y a :Branch ; :born ?z }", exact_index)
+    assert (first.pattern, second.pattern) == ("?x :memberOf ?b", "?y :born ?z")
+    ns = "http://library.example/"
+    rdf_type = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+    assert first.confirmation == f"ASK {{ ?x {rdf_type} <{ns}Loan> . ?x <{ns}memberOf> ?b . }}"
+    assert second.confirmation == f"ASK {{ ?y {rdf_type} <{ns}Branch> . ?y <{ns}born> ?z . }}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT * { ?x a :Branch OPTIONAL { ?x :born ?y } }", "OPTIONAL never adds"),
+        ("SELECT * { ?x a :Branch { ?x :born ?y } UNION { ?x :name ?y } }", "branch of the UNION is always empty"),
+        ("SELECT * { ?x a :Branch MINUS { ?x :born ?y } }", "MINUS never removes"),
+        ("SELECT * { ?x a :Branch FILTER NOT EXISTS { ?x :born ?y } }", "NOT EXISTS is always true"),
+        ("SELECT (COUNT(*) AS ?n) { ?x a :Branch ; :born ?y }", "aggregate is over nothing"),
+    ],
+)
+def test_dead_parts_are_vacuous(text, words, exact_index):
+    """A part that never contributes is said, with its pattern, and proves nothing."""
+    (found,) = findings(text, exact_index)
+    assert (found.severity, found.pattern, found.confirmation) == (Severity.VACUOUS, "?x :born ?y", None)
+    assert words in found.message
+
+
+def test_an_ask_that_is_always_false_is_suspicious(exact_index):
+    """False is an answer: the finding has no confirmation and rejects nothing."""
+    (found,) = findings("ASK { ?x a :Branch ; :born ?y }", exact_index)
+    assert (found.severity, found.confirmation) == (Severity.SUSPICIOUS, None)
+
+
+def test_unknown_terms_inside_service_and_graph_are_not_ours(exact_index):
+    """What another server or a named graph holds is not in the index."""
+    text = "SELECT * { ?x :name ?n SERVICE <http://s.example/> { ?x :isbn ?y } GRAPH ?g { ?x a :Nobody } }"
+    assert findings(text, exact_index) == ()
+
+
+def test_an_unknown_term_in_an_optional_part_is_said_once(exact_index):
+    """The dead part says it; the lexical rule does not repeat it."""
+    (found,) = findings("SELECT * { ?x a :Novel OPTIONAL { ?x :isbn ?y } }", exact_index)
+    assert (found.severity, found.rule) == (Severity.VACUOUS, "no-such-property")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * { ?x :scale ?s FILTER(?s > 1000) }",
+        "SELECT (SUM(?s) AS ?n) { ?x :scale ?s }",
+        "SELECT * { ?x :scale ?s FILTER(5 < ?s) }",
+    ],
+)
+def test_numbers_kept_as_text_are_suspicious(text, exact_index):
+    """Comparing or adding up a property that has only strings is a type error in SPARQL."""
+    (found,) = findings(text, exact_index)
+    assert (found.severity, found.rule, found.pattern) == (Severity.SUSPICIOUS, "text-as-number", "?x :scale ?s")
+
+
+def test_a_good_query_has_no_findings(exact_index):
+    """Nothing to say about a query with answers."""
+    assert findings("SELECT ?t { ?x a :Novel ; :title ?t ; :author/:name ?n } ORDER BY ?t", exact_index) == ()
