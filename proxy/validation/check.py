@@ -11,7 +11,7 @@ from proxy.query.required import Alternatives, Condition, Part, required
 from proxy.validation.confirm import confirmation
 from proxy.validation.explain import culprit, explain
 from proxy.validation.finding import Finding, Severity
-from proxy.validation.lexical import text_as_number, unknown_terms
+from proxy.validation.lexical import text_as_number, unknown_terms, words_of
 from proxy.validation.prove import Supports, is_contradicted, minimal_core, supports_of
 from proxy.validation.suggest import Names
 
@@ -54,8 +54,9 @@ def check(query: ParsedQuery, index: SupportIndex, *, dataset: DatasetDescriptio
         for part in needs.parts:
             findings += _dead_part(part, supports, names)
     if needs.reads_index:
-        findings += unknown_terms(query, index, names)
-        findings += text_as_number(query, index, names)
+        words = words_of(query)
+        findings += unknown_terms(words, index, names)
+        findings += text_as_number(words, index, names)
     return _in_order(findings)
 
 

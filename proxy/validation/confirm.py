@@ -66,6 +66,10 @@ class _Writer:
             match c:
                 case Edge(s, p, o, _):
                     predicate = self.term(Variable(f"any#{len(patterns)}") if p is None else p)
+                    if predicate[0] not in "?<":
+                        # a variable that must be a literal, in the place of a property
+                        self._has_clash = True
+                        continue
                     patterns.append(f"{self.term(s)} {predicate} {self.term(o)} .")
                 case OneOf(v, terms, _) if len(terms) <= _MAX_TERMS:
                     if not isinstance(self._find(v), Iri):

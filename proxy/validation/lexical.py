@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from proxy.index.support import SupportIndex
 from proxy.query.magic import is_magic
@@ -24,25 +25,44 @@ from proxy.validation.suggest import Names, for_class, for_property
 _MAX_PATTERNS = 1_000
 
 
-def local_patterns(query: ParsedQuery) -> list[TriplePattern]:
-    """Triple patterns that ask the graph of the index: not those inside SERVICE or GRAPH, nor of a CONSTRUCT template."""
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the rules of this module look at, from one walk.
+
+    patterns: triple patterns that ask the graph of the index: not those inside SERVICE or GRAPH, nor of a CONSTRUCT template.
+    numeric: variables that are compared with a number, summed or averaged.
+    """
+
+    patterns: tuple[TriplePattern, ...]
+    numeric: frozenset[Variable]
+
+
+def words_of(query: ParsedQuery) -> Words:
     foreign: set[int] = set()
-    found: list[TriplePattern] = []
+    patterns: list[TriplePattern] = []
+    numeric: set[Variable] = set()
     for node in walk((query.where, query.having, query.projection, query.order_by)):
-        if isinstance(node, Service | GraphPattern):
-            foreign.update(id(n) for n in walk(node.group) if isinstance(n, TriplePattern))
-        elif isinstance(node, TriplePattern) and id(node) not in foreign:
-            found.append(node)
-            if len(found) >= _MAX_PATTERNS:
-                break
-    return found
+        match node:
+            case Iri() | Literal() | Variable():
+                continue
+            case TriplePattern():
+                if id(node) not in foreign and len(patterns) < _MAX_PATTERNS:
+                    patterns.append(node)
+            case Service(group=group) | GraphPattern(group=group):
+                foreign.update(id(n) for n in walk(group) if isinstance(n, TriplePattern))
+            case Comparison(_, Variable() as v, Literal(_, datatype)) | Comparison(_, Literal(_, datatype), Variable() as v):
+                if datatype in NUMERIC:
+                    numeric.add(v)
+            case Aggregate("SUM" | "AVG", Variable() as v):
+                numeric.add(v)
+    return Words(tuple(patterns), frozenset(numeric))
 
 
-def unknown_terms(query: ParsedQuery, index: SupportIndex, names: Names) -> Iterator[Finding]:
+def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[Finding]:
     """Properties without triples and classes without instances, each once."""
     seen: set[str] = set()
-    for pattern in local_patterns(query):
-        for node in walk(pattern.predicate):
+    for pattern in words.patterns:
+        for node in (pattern.predicate,) if isinstance(pattern.predicate, Iri) else walk(pattern.predicate):
             if not isinstance(node, Iri) or node.value in seen or is_magic(node) or is_relative(node):
                 continue
             seen.add(node.value)
@@ -86,23 +106,13 @@ def unknown_terms(query: ParsedQuery, index: SupportIndex, names: Names) -> Iter
             )
 
 
-def text_as_number(query: ParsedQuery, index: SupportIndex, names: Names) -> Iterator[Finding]:
+def text_as_number(words: Words, index: SupportIndex, names: Names) -> Iterator[Finding]:
     """Variables that are compared with a number, summed or averaged, while their property has only text.
 
     SPARQL makes that a type error, which drops or unbinds the row; engines differ, so it is no proof.
     """
-    numeric: set[Variable] = set()
-    for node in walk(query):
-        match node:
-            case Comparison(_, Variable() as v, Literal(_, datatype)) | Comparison(_, Literal(_, datatype), Variable() as v):
-                if datatype in NUMERIC:
-                    numeric.add(v)
-            case Aggregate("SUM" | "AVG", Variable() as v):
-                numeric.add(v)
-    if not numeric:
-        return
-    for pattern in local_patterns(query):
-        if pattern.object not in numeric or not isinstance(pattern.predicate, Iri):
+    for pattern in words.patterns:
+        if pattern.object not in words.numeric or not isinstance(pattern.predicate, Iri):
             continue
         property_ = pattern.predicate.value
         kinds = {index.kinds[o] for o in set(index.object[index.cells(property_)].tolist())}

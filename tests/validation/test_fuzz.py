@@ -9,7 +9,7 @@ import random
 import pyoxigraph as ox
 import pytest
 from graphs import index_of, store_of
-from queries import QueryMaker, random_graph
+from queries import PREFIX, QueryMaker, random_graph
 
 from proxy.query.parse import parse
 from proxy.query.render import render
@@ -24,6 +24,26 @@ BATCHES = 10
 
 def has_solution(answer):
     return bool(answer) if isinstance(answer, ox.QueryBoolean) else next(iter(answer), None) is not None
+
+
+COUNTER_EXAMPLES = {
+    # each was found by the test below, and made a confirmation that was true or could not be parsed
+    "a path of length zero between a node and a literal": "SELECT * { :n1 (:q/:r)? 2 . ?b a :A }",
+    "likewise in one of several alternatives": "SELECT * { { ?d :q ?a } UNION { ?c :r ?c } :n1 ^(:q*) 2 }",
+    "a literal in the place of a property": "SELECT * { BIND(true AS ?b) ?a ?b ?b }",
+}
+
+
+@pytest.mark.parametrize("text", COUNTER_EXAMPLES.values(), ids=COUNTER_EXAMPLES)
+def test_counter_examples(text):
+    """The confirmation of each proof parses and is false."""
+    store = store_of("@prefix : <http://e/> . :n1 a :A ; :p :n2 . :n2 :r 1 .")
+    findings = check(parse(PREFIX + text), index_of(store))
+    assert is_proved_empty(findings)
+    assert not has_solution(store.query(PREFIX + text))
+    for f in findings:
+        if f.severity is Severity.PROVED_EMPTY:
+            assert not store.query(f.confirmation)
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
