@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Fit the ranking's weights and the confidence's calibration on question–query pairs over many graphs.
 
-    fit_ranking.py collect BENCH -o features.jsonl [--every N] [--part I/N]     run the engine, execute its candidates, note who is right
+    fit_ranking.py collect BENCH -o features.jsonl [--every N] [--part I/N]    run the engine and its candidates, note who is right
     fit_ranking.py fit features.jsonl… -o proxy/nl/models/weights.json
 
-*fit* maximises, over the questions that have a right candidate, the softmax probability of the right ones among all (linear in the
-features, L2, full-batch Adam), with graphs split in five folds for an honest figure, then on everything. The calibration is a
-logistic model on out-of-fold choices. What is written are two dozen numbers; no question and no graph is in them.
+*fit* maximises, over the questions that have a right candidate, the softmax probability of the right ones among all (linear in
+the features, L2, full-batch Adam), with graphs split in five folds for an honest figure, then on everything. The calibration is
+a logistic model on out-of-fold choices. What is written are two dozen numbers; no question and no graph is in them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).parent))
+# A script's own folder comes first on the path, and this one holds a proxy.py: the package must win.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 KEPT = 100
 
 
 def collect(args: argparse.Namespace) -> None:
-    from questions import Gold, build, load, run
+    from benchmarks.questions import Gold, build, load, run
 
     from proxy.nl.ir import render
     from proxy.nl.onnx import OnnxEncoder
@@ -95,7 +96,8 @@ def logistic_fit(x: Matrix, y: NDArray[np.float64], *, l2: float = 1e-3) -> Matr
 
 def fit(args: argparse.Namespace) -> None:
     records = [json.loads(line) for path in args.features for line in Path(path).read_text().splitlines()]
-    records = [r for r in records if r["candidates"]]
+    left_out = set(args.without.read_text().split()) if args.without else set()
+    records = [r for r in records if r["candidates"] and r["kg"] not in left_out]
     names = sorted({k for r in records for c in r["candidates"] for k in c["x"]})
     at = {k: i for i, k in enumerate(names)}
     data = []
@@ -145,7 +147,8 @@ def fit(args: argparse.Namespace) -> None:
             ys.append(float(y[best]))
             keys = list(row)
     oracle = sum(d[2].any() for d in data) / len(data)
-    print(f"questions {total}, graphs {len(fold)}: out of fold first {hits / total:.3f}, with evidence {hits_evidence / total:.3f}, oracle {oracle:.3f}")
+    figures = f"first {hits / total:.3f}, with evidence {hits_evidence / total:.3f}, oracle {oracle:.3f}"
+    print(f"questions {total}, graphs {len(fold)}: out of fold {figures}")
     x, y = np.array(xs), np.array(ys)
     calibration = logistic_fit(x, y)
     p = 1 / (1 + np.exp(-x @ calibration))
@@ -180,6 +183,7 @@ def main() -> None:
     f.add_argument("features", nargs="+")
     f.add_argument("-o", "--output", type=Path)
     f.add_argument("--l2", type=float, default=0.003)
+    f.add_argument("--without", type=Path, help="file with the names of graphs to leave out")
     f.add_argument("--execute", type=int, default=4)
     f.add_argument("--empty", type=float, default=1.5)
     args = parser.parse_args()

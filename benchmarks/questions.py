@@ -3,12 +3,12 @@
 
     questions.py BENCH [--kg NAME …] [--limit N] [--every N] [-o out.jsonl] [--show KIND]
 
-BENCH holds one folder per graph: graph.nt.gz, ontology.ttl, and questions.json (question, query, answer, key_vars, ordered,
-order_groups) or pairs.jsonl (question, sparql). A question counts as right (EX) if the columns of the answer, in some order, hold the
-same set of rows as the gold answer; where the gold answer fixes an order, the same rows in that order, ties free.
+BENCH holds one folder per graph: graph.nt.gz, ontology.ttl, and questions.json (question, query, answer, key_vars,
+ordered, order_groups) or pairs.jsonl (question, sparql). A question counts as right (EX) if the columns of the answer, in some
+order, hold the same set of rows as the gold answer; where the gold answer fixes an order, the same rows in that order, ties free.
 
-Besides EX of the first candidate: EX after execution of the best few, whether a right candidate is among the best 5 and 20 or anywhere,
-milliseconds, and what kind of loss it is: *enumeration* (no candidate is right), *ranking* (one is, but another was chosen),
+Besides EX of the first candidate: EX after execution of the best few, whether a right candidate is among the best 5 and 20 or
+anywhere, milliseconds, and what kind of loss it is: *enumeration* (no candidate is right), *ranking* (one is, but another was chosen),
 *projection* (the chosen one has the gold rows among its columns, or the other way round).
 """
 
@@ -20,10 +20,14 @@ import gzip
 import itertools
 import json
 import statistics
+import sys
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+# A script's own folder comes first on the path, and this one holds a proxy.py: the package must win.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 import msgspec
 import pyoxigraph as ox

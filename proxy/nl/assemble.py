@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from proxy.nl.ir import Aggregate, Column, Filter, Having, Operator, Pattern, Query, Triple, variable_name
 from proxy.nl.schema import Attribute, ClassTerm, Schema
-from proxy.nl.tree import Tree
+from proxy.nl.tree import Branch, Tree
 from proxy.query.term import XSD, Iri, Literal
 
 
@@ -33,7 +33,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class CountCondition:
-    """The number of *term*'s instances (of solutions, where it is None), or *aggregate* of an attribute, compared with *number*."""
+    """The number of *term*'s instances (None: of solutions), or *aggregate* of an attribute, compared with *number*."""
 
     term: ClassTerm | Attribute | None
     operator: Operator
@@ -55,7 +55,7 @@ class Sorting:
 class Plan:
     """One reading of the whole question, before the classes are joined.
 
-    also: conditions of a second, parallel pattern. shares_value: the two patterns share what is shown, not the entity that has it.
+    also: conditions of a second, parallel pattern. shares_value: the two patterns share what is shown, not the entity.
     """
 
     shown: tuple[Shown, ...]
@@ -163,7 +163,9 @@ class _Patterns:
             return
         var = self.attribute(node, a)
         if c.against is not None:
-            self.filters.append(Filter(var, c.operator, against=_over_all(self.schema, a, c.against), is_text_number=a.is_text_number))
+            self.filters.append(
+                Filter(var, c.operator, against=_over_all(self.schema, a, c.against), is_text_number=a.is_text_number)
+            )
             return
         if c.literals:
             self.filters.append(Filter(var, c.operator, c.literals))
@@ -171,7 +173,9 @@ class _Patterns:
         if a.is_temporal and all(float(n).is_integer() and 1000 <= n <= 2999 for n in c.numbers):
             self.filters.extend(_years(var, a, c.operator, [int(n) for n in c.numbers]))
             return
-        self.filters.append(Filter(var, c.operator, tuple(number_literal(n) for n in c.numbers), is_text_number=a.is_text_number))
+        self.filters.append(
+            Filter(var, c.operator, tuple(number_literal(n) for n in c.numbers), is_text_number=a.is_text_number)
+        )
 
 
 def number_literal(number: float) -> Literal:
@@ -230,7 +234,9 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
     plain = [s for s in plan.shown if s.aggregate is None]
     aggregated = [s for s in plan.shown if s.aggregate is not None]
     needs_group = bool(aggregated and (plain or plan.group is not None)) or plan.counted is not None
-    needs_group |= plan.sorting is not None and (plan.sorting.aggregate is not None or not isinstance(plan.sorting.term, Attribute))
+    needs_group |= plan.sorting is not None and (
+        plan.sorting.aggregate is not None or not isinstance(plan.sorting.term, Attribute)
+    )
     shown: list[Shown] = list(plan.shown)
     if plan.group is not None and not any(s.aggregate is None and s.term == plan.group for s in shown):
         group_term = plan.group
@@ -252,7 +258,9 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
         else:
             a = s.term
             var = p.attribute(node(a.subject_class), a)
-            columns.append(Column(var, s.aggregate, s.is_distinct, a.is_text_number and s.aggregate not in (None, Aggregate.COUNT)))
+            columns.append(
+                Column(var, s.aggregate, s.is_distinct, a.is_text_number and s.aggregate not in (None, Aggregate.COUNT))
+            )
             if s.aggregate is None and needs_group and _names_entity(schema, a, plan):
                 group_by.append(node(a.subject_class))
         if s.aggregate is None and needs_group:
@@ -324,80 +332,59 @@ def _absent(plan: Plan, walk: Tree | None, p: _Patterns, subject: str, node: obj
 
 def _repeat(plan: Plan, tree: Tree, p: _Patterns, nodes: Sequence[str]) -> None:
     """Add a second copy of the pattern for ``plan.also``, which shares what is asked for: "both A and B"."""
-    c = plan.also[0]
-    where = tree.find(c.attribute.subject_class)
-    shown_class = owner(plan.shown[0].term) if plan.shown else tree.nodes[0]
-    root = tree.find(shown_class) or 0
-    if where is not None and where != root and not plan.shares_value:
+    condition = plan.also[0]
+    goal = tree.find(condition.attribute.subject_class)
+    root = tree.find(owner(plan.shown[0].term)) or 0 if plan.shown else 0
+    if goal is not None and goal != root and not plan.shares_value:
         # Keep the entity, walk anew from it to the other value.
-        path: list[int] = []
-        parents = {b.target: b for b in tree.branches}
-        copies: dict[int, str] = {root: nodes[root]}
-
-        def ancestors(n: int) -> list[int]:
-            chain = [n]
-            while chain[-1] in parents:
-                chain.append(parents[chain[-1]].source)
-            return chain
-
-        up, down = ancestors(where), ancestors(root)
-        shared = next(n for n in up if n in down)
-        path = down[: down.index(shared) + 1] + list(reversed(up[: up.index(shared)]))
-        for n in path:
-            copies.setdefault(n, p.name(p.schema.classes[tree.nodes[n]].words[0]))
-        for a, b in zip(path, path[1:], strict=False):
-            branch = parents.get(b) if parents.get(b) is not None and parents[b].source == a else parents[a]
-            assert branch is not None
-            source, target = copies[branch.source], copies[branch.target]
-            s, o = (target, source) if branch.step.is_inverse else (source, target)
-            p.triples.append(Triple(s, branch.step.edge.property, o))
-        p.constrain(copies[where], c)
+        end = _copy_walk(tree, root, goal, nodes[root], p)
+        if end is not None:
+            p.constrain(end, condition)
         return
-    # The value sits on the entity itself: another entity with the same shown attribute.
+    # Another entity with the same shown attribute.
     other = p.name(p.schema.classes[tree.nodes[root]].words[0])
     p.triples.append(p.type_triple(other, tree.nodes[root]))
-    if where is not None and where != root:
-        copy = Tree(tree.nodes, tree.branches)
-        end = _copy_walk(copy, root, where, other, p)
-        if end is None:
-            return
-        p.constrain(end, c)
-    for s in plan.shown:
-        if isinstance(s.term, Attribute) and s.term.subject_class == tree.nodes[root]:
-            var = p.attribute(nodes[root], s.term)
+    end = other if goal is None or goal == root else _copy_walk(tree, root, goal, other, p)
+    if end is None:
+        return
+    for shown in plan.shown:
+        if isinstance(shown.term, Attribute) and shown.term.subject_class == tree.nodes[root]:
+            var = p.attribute(nodes[root], shown.term)
             here = other
-            for prop in s.term.path[:-1]:
-                step = p.name("node")
-                p.triples.append(Triple(here, prop, step))
-                here = step
-            p.triples.append(Triple(here, s.term.path[-1], var))
-        elif isinstance(s.term, Attribute) and (position := tree.find(s.term.subject_class)) is not None:
-            for b in tree.branches:
-                if position in (b.source, b.target) and root in (b.source, b.target):
-                    end = nodes[position]
-                    src_is_root = b.source == root
-                    forward = src_is_root != b.step.is_inverse
-                    p.triples.append(Triple(other, b.step.edge.property, end) if forward else Triple(end, b.step.edge.property, other))
-    if where is None or where == root:
-        p.constrain(other, c)
+            for property_ in shown.term.path[:-1]:
+                between = p.name("node")
+                p.triples.append(Triple(here, property_, between))
+                here = between
+            p.triples.append(Triple(here, shown.term.path[-1], var))
+    p.constrain(end, condition)
 
 
 def _copy_walk(tree: Tree, root: int, goal: int, start: str, p: _Patterns) -> str | None:
-    """Add the edges from *root* down to *goal* again, from variable *start* on; the variable they end in."""
+    """Add the edges between nodes *root* and *goal* again, from variable *start* on; the variable they end in.
+
+    None where neither is above the other in the tree.
+    """
     parents = {b.target: b for b in tree.branches}
-    chain = []
-    here = goal
-    while here != root:
-        if here not in parents:
-            return None
-        chain.append(parents[here])
-        here = parents[here].source
+
+    def above(node: int, end: int) -> list[Branch] | None:
+        chain = []
+        while node != end:
+            if node not in parents:
+                return None
+            chain.append(parents[node])
+            node = parents[node].source
+        return chain
+
+    down = above(goal, root)
+    walk = [(b, False) for b in reversed(down)] if down is not None else [(b, True) for b in above(root, goal) or ()]
+    if not walk:
+        return None
     var = start
-    for b in reversed(chain):
-        target = p.name(p.schema.classes[b.step.target].words[0])
-        s, o = (target, var) if b.step.is_inverse else (var, target)
-        p.triples.append(Triple(s, b.step.edge.property, o))
-        var = target
+    for branch, is_upward in walk:
+        nxt = p.name(p.schema.classes[branch.step.source if is_upward else branch.step.target].words[0])
+        s, o = (nxt, var) if branch.step.is_inverse != is_upward else (var, nxt)
+        p.triples.append(Triple(s, branch.step.edge.property, o))
+        var = nxt
     return var
 
 
@@ -444,9 +431,11 @@ def verbalise(plan: Plan, schema: Schema) -> str:
         s_ = plan.sorting
         what = "of them" if s_.term is None else words(s_.term)
         if s_.limit is None:
-            parts.append(f"sorted by {'number of ' if not isinstance(s_.term, Attribute) else ''}{what}{' descending' if s_.is_descending else ''}")
+            number = "" if isinstance(s_.term, Attribute) else "number of "
+            parts.append(f"sorted by {number}{what}{' descending' if s_.is_descending else ''}")
         elif isinstance(s_.term, Attribute):
-            parts.append(f"with the {'highest' if s_.is_descending else 'lowest'} {_SPOKEN.get(s_.aggregate, '') if s_.aggregate else ''} {what}")
+            spoken = _SPOKEN[s_.aggregate] if s_.aggregate is not None else ""
+            parts.append(f"with the {'highest' if s_.is_descending else 'lowest'} {spoken} {what}")
         else:
             parts.append(f"with the {'most' if s_.is_descending else 'fewest'} {what}")
         if s_.limit is not None and s_.limit > 1:
@@ -454,7 +443,13 @@ def verbalise(plan: Plan, schema: Schema) -> str:
     return " ".join(" ".join(parts).split())
 
 
-_SPOKEN = {Aggregate.AVG: "average", Aggregate.SUM: "total", Aggregate.MIN: "minimum", Aggregate.MAX: "maximum", Aggregate.COUNT: "number of"}
+_SPOKEN = {
+    Aggregate.AVG: "average",
+    Aggregate.SUM: "total",
+    Aggregate.MIN: "minimum",
+    Aggregate.MAX: "maximum",
+    Aggregate.COUNT: "number of",
+}
 _COMPARED = {
     Operator.GREATER: "more than", Operator.AT_LEAST: "at least", Operator.LESS: "less than", Operator.AT_MOST: "at most",
     Operator.EQUAL: "exactly", Operator.NOT_EQUAL: "not", Operator.BETWEEN: "between", Operator.IN: "one of",

@@ -14,7 +14,8 @@ from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.onnx import Encoder
 from proxy.nl.rank import rank, shipped_weights
 from proxy.nl.schema import Attribute, Schema
-from proxy.nl.shape import Sketch, sketches
+from proxy.nl.shape import sketches
+from proxy.nl.sketch import Sketch
 from proxy.nl.words import Splitter, expand
 from proxy.query.operation import Question
 
@@ -81,7 +82,12 @@ class QuestionEngine:
     def _links(self, found: list[Sketch]) -> list[dict[str, Any]]:
         out = []
         for sketch in found:
-            slots = [*sketch.select, *(c.slot for c in sketch.comparisons), sketch.group, sketch.order.slot if sketch.order else None]
+            slots = [
+                *sketch.select,
+                *(c.slot for c in sketch.comparisons),
+                sketch.group,
+                sketch.order.slot if sketch.order else None,
+            ]
             for slot in slots:
                 if slot is not None and slot.words:
                     links = [

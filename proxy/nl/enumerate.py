@@ -1,6 +1,6 @@
 """Supported query graphs for a question: every sketch, with its slots read in several ways, joined along edges that exist.
 
-Bounded: a slot keeps a few readings, combinations are visited best first up to a limit, and each is joined in at most three ways.
+Bounded: a slot keeps a few readings, combinations are visited best first up to a limit, each is joined in at most three ways.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from proxy.nl.assemble import Condition, CountCondition, Plan, Shown, Sorting, a
 from proxy.nl.ir import Aggregate, Operator, Query
 from proxy.nl.linking import Link, Linker, ValueMention
 from proxy.nl.schema import Attribute, ClassTerm, Schema
-from proxy.nl.shape import Comparison, Item, Sketch, Slot
+from proxy.nl.sketch import Comparison, Item, Sketch, Slot
 from proxy.nl.tree import Tree, connect
 from proxy.nl.words import STOPWORDS, stem, stems
 from proxy.query.term import RDF_LANG_STRING, XSD_STRING, Literal
@@ -62,7 +62,9 @@ class Enumerator:
     combinations: int = 90
     _items: Sequence[Item] = field(default_factory=tuple)
 
-    def candidates(self, items: Sequence[Item], mentions: Sequence[ValueMention], found: Sequence[Sketch], *, limit: int) -> list[Candidate]:
+    def candidates(
+        self, items: Sequence[Item], mentions: Sequence[ValueMention], found: Sequence[Sketch], *, limit: int
+    ) -> list[Candidate]:
         """At most *limit* candidates, those of likelier sketches first; no two render alike."""
         self._items = items
         self._warm(items, found)
@@ -86,7 +88,12 @@ class Enumerator:
         """Encode all phrases in one batch; later look-ups hit the encoder's cache."""
         texts: set[str] = set()
         for sketch in found:
-            slots = [*sketch.select, *(c.slot for c in sketch.comparisons), sketch.group, sketch.order.slot if sketch.order else None]
+            slots = [
+                *sketch.select,
+                *(c.slot for c in sketch.comparisons),
+                sketch.group,
+                sketch.order.slot if sketch.order else None,
+            ]
             for s in slots:
                 if s is not None and s.words:
                     texts |= {s.words, f"{s.context} {s.words}".strip()}
@@ -141,7 +148,13 @@ class Enumerator:
                     out.append(Choice(part, Shown(link.term, Aggregate.COUNT), link.score + bonus(link.term)))
             for link in attributes[:5]:
                 if link.score >= 0.5:
-                    out.append(Choice(part, Shown(link.term, Aggregate.COUNT, True), link.score + bonus(link.term) + (0.12 if slot.is_distinct else -0.2)))
+                    out.append(
+                        Choice(
+                            part,
+                            Shown(link.term, Aggregate.COUNT, True),
+                            link.score + bonus(link.term) + (0.12 if slot.is_distinct else -0.2),
+                        )
+                    )
             for a in anchors[:3]:
                 term = self.schema.classes[a.class_]
                 if not any(isinstance(c.value, Shown) and c.value.term == term for c in out):
@@ -191,7 +204,9 @@ class Enumerator:
             i += 1
         return [Slot(" ".join(x), "", at, at) for x in (before, after) if x]
 
-    def _value_choices(self, mention: ValueMention, k: int, at: int, anchors: Sequence[Anchor], operator: Operator) -> list[Choice]:
+    def _value_choices(
+        self, mention: ValueMention, k: int, at: int, anchors: Sequence[Anchor], operator: Operator
+    ) -> list[Choice]:
         anchored = {a.class_: a.score for a in anchors}
         near: dict[Attribute, float] = {}
         for n, slot in enumerate(self._near(at)):
@@ -221,7 +236,9 @@ class Enumerator:
                     out.append(Choice("value", Condition(a, Operator.CONTAINS, (text,)), 0.35 * score + 0.1, k))
         return out
 
-    def _comparison_choices(self, c: Comparison, sketch: Sketch, mentions: Sequence[ValueMention], anchors: Sequence[Anchor]) -> list[Choice]:
+    def _comparison_choices(
+        self, c: Comparison, sketch: Sketch, mentions: Sequence[ValueMention], anchors: Sequence[Anchor]
+    ) -> list[Choice]:
         out: list[Choice] = []
         slot = c.slot
         attributes = self.linker.attribute_links(slot, 10) if slot is not None and slot.words else []
@@ -229,7 +246,13 @@ class Enumerator:
         if c.against is not None:
             for link in self.linker.numeric(attributes)[:4]:
                 assert isinstance(link.term, Attribute)
-                out.append(Choice("comparison", Condition(link.term, c.operator, against=c.against), link.score + 0.1 * anchored.get(link.term.subject_class, 0)))
+                out.append(
+                    Choice(
+                        "comparison",
+                        Condition(link.term, c.operator, against=c.against),
+                        link.score + 0.1 * anchored.get(link.term.subject_class, 0),
+                    )
+                )
             return out
         if c.mentions or c.text:
             text = mentions[c.mentions[0]].text if c.mentions else c.text
@@ -238,7 +261,13 @@ class Enumerator:
                 assert isinstance(link.term, Attribute)
                 if c.operator not in _TEXT_OPERATORS:
                     literal = Literal(text, link.term.datatype)
-                out.append(Choice("comparison", Condition(link.term, c.operator, (literal,)), link.score + 0.1 * anchored.get(link.term.subject_class, 0)))
+                out.append(
+                    Choice(
+                        "comparison",
+                        Condition(link.term, c.operator, (literal,)),
+                        link.score + 0.1 * anchored.get(link.term.subject_class, 0),
+                    )
+                )
             if not out:
                 for s in sketch.select[:2]:
                     for link in self.linker.attribute_links(s, 4):
@@ -248,29 +277,51 @@ class Enumerator:
                     if (name := self.schema.name_of(a.class_)) is not None:
                         out.append(Choice("comparison", Condition(name, c.operator, (literal,)), 0.5 * a.score))
             return sorted(out, key=lambda x: -x.score)[:5]
-        if slot is not None and (aggregate := next((_SAID[w] for w in slot.words.split() if w in _SAID), None)) and len(c.numbers) == 1:
+        if (
+            slot is not None
+            and (aggregate := next((_SAID[w] for w in slot.words.split() if w in _SAID), None))
+            and len(c.numbers) == 1
+        ):
             bare = replace(slot, words=" ".join(w for w in slot.words.split() if w not in _SAID))
             for link in self.linker.numeric(self.linker.attribute_links(bare, 8))[:3]:
-                out.append(Choice("comparison", CountCondition(link.term, c.operator, c.numbers[0], aggregate), link.score + 0.05))
+                out.append(
+                    Choice("comparison", CountCondition(link.term, c.operator, c.numbers[0], aggregate), link.score + 0.05)
+                )
         for link in self.linker.numeric(attributes)[:5]:
             assert isinstance(link.term, Attribute)
             if link.term.is_number or link.term.is_temporal:
                 fit = self._fits(link.term, c.numbers)
-                out.append(Choice("comparison", Condition(link.term, c.operator, numbers=c.numbers), link.score + fit + 0.1 * anchored.get(link.term.subject_class, 0)))
+                out.append(
+                    Choice(
+                        "comparison",
+                        Condition(link.term, c.operator, numbers=c.numbers),
+                        link.score + fit + 0.1 * anchored.get(link.term.subject_class, 0),
+                    )
+                )
         if not out or max(x.score for x in out) < 0.55:
             # "under 20" says no attribute: any number of a class that the question names may be meant.
             for a in anchors[:3]:
                 for held in self.schema.attributes_of.get(a.class_, ()):
                     if held.is_number or held.is_temporal:
                         plus = 0.06 if held.words[0].split()[-1] == "age" else 0.0
-                        out.append(Choice("comparison", Condition(held, c.operator, numbers=c.numbers), 0.25 + 0.1 * a.score + self._fits(held, c.numbers) + plus))
+                        out.append(
+                            Choice(
+                                "comparison",
+                                Condition(held, c.operator, numbers=c.numbers),
+                                0.25 + 0.1 * a.score + self._fits(held, c.numbers) + plus,
+                            )
+                        )
         if len(c.numbers) == 1 and c.numbers[0] <= 1000:
             for link in self.linker.class_links(slot.words, 3) if slot is not None and slot.words else []:
                 if link.score > 0.5 and isinstance(link.term, ClassTerm):
                     out.append(Choice("comparison", CountCondition(link.term, c.operator, c.numbers[0]), link.score + 0.02))
             if slot is None or not out or max(x.score for x in out) < 0.5:
                 for a in anchors[:3]:
-                    out.append(Choice("comparison", CountCondition(self.schema.classes[a.class_], c.operator, c.numbers[0]), 0.4 * a.score))
+                    out.append(
+                        Choice(
+                            "comparison", CountCondition(self.schema.classes[a.class_], c.operator, c.numbers[0]), 0.4 * a.score
+                        )
+                    )
         return sorted(out, key=lambda x: -x.score)[:6]
 
     def _fits(self, a: Attribute, numbers: Sequence[float]) -> float:
@@ -299,7 +350,12 @@ class Enumerator:
                     continue
                 descending = order.is_descending
                 # The oldest has the greatest age, but the earliest date; the newest the other way round.
-                if order.adjective in ("oldest", "eldest", "youngest") and (link.term.is_temporal or "year" in link.term.words[0] or "birth" in link.term.words[0] or "date" in link.term.words[0]):
+                if order.adjective in ("oldest", "eldest", "youngest") and (
+                    link.term.is_temporal
+                    or "year" in link.term.words[0]
+                    or "birth" in link.term.words[0]
+                    or "date" in link.term.words[0]
+                ):
                     descending = not descending
                 out.append(Choice("order", Sorting(link.term, descending, order.limit, slot.aggregate), link.score))
             if slot.aggregate is Aggregate.COUNT:
@@ -313,10 +369,16 @@ class Enumerator:
                         out.append(Choice("order", Sorting(link.term, order.is_descending, order.limit), link.score + plus))
         if order.limit is None and (slot is None or not slot.words):
             out.append(Choice("order", "shown", 0.8))
-        elif slot is None or not slot.words or order.adjective.split()[-1:] in (["common"], ["popular"], ["frequent"], ["frequently"], ["often"]):
+        elif (
+            slot is None
+            or not slot.words
+            or order.adjective.split()[-1:] in (["common"], ["popular"], ["frequent"], ["frequently"], ["often"])
+        ):
             out.append(Choice("order", Sorting(None, order.is_descending, order.limit), 0.7))
             for a in anchors[:3]:
-                out.append(Choice("order", Sorting(self.schema.classes[a.class_], order.is_descending, order.limit), 0.6 * a.score))
+                out.append(
+                    Choice("order", Sorting(self.schema.classes[a.class_], order.is_descending, order.limit), 0.6 * a.score)
+                )
         elif order.limit is not None and order.adjective in ("most", "fewest", "least"):
             out.append(Choice("order", Sorting(None, order.is_descending, order.limit), 0.3))
         return sorted(out, key=lambda x: -x.score)[:6]
@@ -351,7 +413,9 @@ class Enumerator:
                     if not mentions[item.mention].is_quoted:
                         choices.append(Choice("value", None, min(0.25, choices[-1].score - 0.1)))
                     parts.append(choices)
-        used_numbers = {n for c in sketch.comparisons for n in c.numbers} | ({float(sketch.order.limit)} if sketch.order and sketch.order.limit else set())
+        used_numbers = {n for c in sketch.comparisons for n in c.numbers} | (
+            {float(sketch.order.limit)} if sketch.order and sketch.order.limit else set()
+        )
         for i, item in enumerate(items):
             if item.kind == "number" and item.number is not None and item.number not in used_numbers:
                 if choices := self._number_choices(i, item, anchors):
@@ -391,12 +455,23 @@ class Enumerator:
         if 1500 <= item.number <= 2100 and item.number.is_integer():
             for a in self.schema.attributes:
                 if a.is_temporal and a not in best:
-                    best[a] = Choice("value", Condition(a, Operator.EQUAL, numbers=(item.number,)), 0.3 + 0.3 * min(1.0, near.get(a, 0.0)) + 0.1 * anchored.get(a.subject_class, 0), at=item.start)
+                    best[a] = Choice(
+                        "value",
+                        Condition(a, Operator.EQUAL, numbers=(item.number,)),
+                        0.3 + 0.3 * min(1.0, near.get(a, 0.0)) + 0.1 * anchored.get(a.subject_class, 0),
+                        at=item.start,
+                    )
         choices = sorted(best.values(), key=lambda c: -c.score)[:5]
-        if item.number <= 50 and i + 1 < len(self._items) and self._items[i - 1].lower in ("have", "has", "with", "had", "exactly", "only", "by", "in"):
+        if (
+            item.number <= 50
+            and i + 1 < len(self._items)
+            and self._items[i - 1].lower in ("have", "has", "with", "had", "exactly", "only", "by", "in")
+        ):
             for link in self.linker.class_links(self._items[i + 1].lower, 2):
                 if link.score > 0.8 and isinstance(link.term, ClassTerm):
-                    choices.append(Choice("comparison", CountCondition(link.term, Operator.EQUAL, item.number), 0.8 * link.score))
+                    choices.append(
+                        Choice("comparison", CountCondition(link.term, Operator.EQUAL, item.number), 0.8 * link.score)
+                    )
         return choices
 
     def _plans_of(
@@ -439,13 +514,29 @@ class Enumerator:
                 also += distinct[1:2]
             else:
                 conditions.append(
-                    Condition(a, Operator.IN, tuple(x for c in distinct for x in c.literals), tuple(n for c in distinct for n in c.numbers))
+                    Condition(
+                        a,
+                        Operator.IN,
+                        tuple(x for c in distinct for x in c.literals),
+                        tuple(n for c in distinct for n in c.numbers),
+                    )
                 )
-        scores = {"chosen": sum(c.score for c in chosen) / max(1, len(chosen)), "least": min((c.score for c in chosen), default=0.0)}
-        for key, prefix in (("select", "select"), ("value", "value"), ("comparison", "comparison"), ("order", "order"), ("group", "group")):
+        scores = {
+            "chosen": sum(c.score for c in chosen) / max(1, len(chosen)),
+            "least": min((c.score for c in chosen), default=0.0),
+        }
+        for key, prefix in (
+            ("select", "select"),
+            ("value", "value"),
+            ("comparison", "comparison"),
+            ("order", "order"),
+            ("group", "group"),
+        ):
             of_part = [c.score for c in chosen if c.part.startswith(prefix) and c.value is not None]
             scores[key] = sum(of_part) / len(of_part) if of_part else 0.0
             scores[f"no_{key}"] = float(not of_part)
+        shown_scores = [c.score for c in chosen if c.part.startswith("select")]
+        scores["select_least"] = min(shown_scores, default=0.0)
         scores["dropped"] = float(sum(c.value is None for c in chosen))
         if not shown and not sketch.is_ask:
             if isinstance(sorting, Sorting) and sorting.term is not None:
@@ -458,9 +549,11 @@ class Enumerator:
                 return
             scores["default_shown"] = 1.0
         if (
-            isinstance(sorting, Sorting) and sorting.limit == 1 and sorting.aggregate is None and isinstance(sorting.term, Attribute)
-            and group is None and all(s.aggregate is not None for s in shown)
-        ):  # fmt: skip
+            isinstance(sorting, Sorting)
+            and isinstance(sorting.term, Attribute)
+            and (sorting.limit, sorting.aggregate, group) == (1, None, None)
+            and all(s.aggregate is not None for s in shown)
+        ):
             # One row comes out anyway: the extreme has to be a condition.
             extreme = Aggregate.MAX if sorting.is_descending else Aggregate.MIN
             conditions.append(Condition(sorting.term, Operator.EQUAL, against=extreme))
@@ -495,15 +588,20 @@ class Enumerator:
             yield replace(base, anchors=positives), scores
         else:
             root = held[0] if held else None
-            for a in anchors:
-                if items[a.at].start > negated_at and a.class_ != root and a.score >= 0.5:
-                    yield replace(base, anchors=positives, absent_class=a.class_), scores
-            near = {e.subject_class for e in self.schema.edges if e.object_class == root} | {e.object_class for e in self.schema.edges if e.subject_class == root}
+            for anchor in anchors:
+                if items[anchor.at].start > negated_at and anchor.class_ != root and anchor.score >= 0.5:
+                    yield replace(base, anchors=positives, absent_class=anchor.class_), scores
+            near = {e.subject_class for e in self.schema.edges if e.object_class == root} | {
+                e.object_class for e in self.schema.edges if e.subject_class == root
+            }
             text = " ".join(i.lower for i in items if i.start > negated_at and i.kind == "word" and i.lower not in STOPWORDS)
             links = self.linker.class_links(text, 4) if text else []
             for link in links:
                 if isinstance(link.term, ClassTerm) and link.term.iri in near:
-                    yield replace(base, anchors=positives, absent_class=link.term.iri), scores | {"absent_guess": 1.0 - link.score}
+                    yield (
+                        replace(base, anchors=positives, absent_class=link.term.iri),
+                        scores | {"absent_guess": 1.0 - link.score},
+                    )
             for class_ in sorted(near)[:3]:
                 yield replace(base, anchors=positives, absent_class=class_), scores | {"absent_guess": 1.0}
 
@@ -516,18 +614,24 @@ class Enumerator:
 
     # -- joining
 
-    def _variants(self, plan: Plan, scores: dict[str, float], sketch: Sketch, rank: int, anchors: Sequence[Anchor]) -> Iterator[Candidate]:
+    def _variants(
+        self, plan: Plan, scores: dict[str, float], sketch: Sketch, rank: int, anchors: Sequence[Anchor]
+    ) -> Iterator[Candidate]:
         """The joins of *plan*, and of the same counting different instances where a join may repeat them."""
         for candidate in self._joined(plan, scores, sketch, rank, anchors):
             yield candidate
-            counts = [s for s in plan.shown if s.aggregate is Aggregate.COUNT and isinstance(s.term, ClassTerm) and not s.is_distinct]
+            counts = [
+                s for s in plan.shown if s.aggregate is Aggregate.COUNT and isinstance(s.term, ClassTerm) and not s.is_distinct
+            ]
             if counts and len(candidate.query.pattern.triples) > 1 and candidate.features["nodes"] > 1:
                 shown = tuple(replace(s, is_distinct=True) if s in counts else s for s in plan.shown)
                 distinct = replace(plan, shown=shown)
                 yield from self._joined(distinct, scores | {"count_distinct_class": 1.0}, sketch, rank, anchors)
                 return
 
-    def _joined(self, plan: Plan, scores: dict[str, float], sketch: Sketch, rank: int, anchors: Sequence[Anchor]) -> Iterator[Candidate]:
+    def _joined(
+        self, plan: Plan, scores: dict[str, float], sketch: Sketch, rank: int, anchors: Sequence[Anchor]
+    ) -> Iterator[Candidate]:
         classes = plan.classes()
         if not classes:
             return
@@ -556,7 +660,14 @@ class Enumerator:
                 yield Candidate(plan, query, verbalise(plan, self.schema), features, sketch.note)
 
     def _features(
-        self, plan: Plan, tree: Tree, walk: Tree | None, scores: dict[str, float], sketch: Sketch, rank: int, anchors: Sequence[Anchor]
+        self,
+        plan: Plan,
+        tree: Tree,
+        walk: Tree | None,
+        scores: dict[str, float],
+        sketch: Sketch,
+        rank: int,
+        anchors: Sequence[Anchor],
     ) -> dict[str, float]:
         question = [stem(i.lower) for i in self._items if i.kind == "word" and i.lower not in STOPWORDS]
         asked = set(question)
@@ -576,11 +687,34 @@ class Enumerator:
         mentioned = {a.class_ for a in anchors if a.score >= 0.6} | {owner(t) for t in terms}
         strong = {a.class_ for a in anchors if a.score >= 0.99}
         shown_stems = {s for x in plan.shown for s in stems(x.term.words[0])}
+        known = asked & self.linker.schema_stems
+        owners = {owner(t) for t in terms}
+        constrained = {c.attribute for c in plan.conditions if c.operator is Operator.EQUAL and c.against is None}
+        sorted_by = plan.sorting.term if plan.sorting is not None else None
+        condition_stems = {s for c in (*plan.conditions, *plan.also, *plan.absent) for s in stems(c.attribute.words[0])}
         return {
             **scores,
             "coverage": len(covered) / max(1, len(asked)),
             "precision": len(term_stems & asked) / max(1, len(term_stems)),
             "shown_precision": len(shown_stems & asked) / max(1, len(shown_stems)),
+            "known_covered": len(known & covered) / max(1, len(known)),
+            "known_missed": float(len(known - covered)),
+            "owners": float(len(owners)),
+            "owners_anchored": len(owners & strong) / max(1, len(owners)),
+            "condition_precision": len(condition_stems & asked) / max(1, len(condition_stems)),
+            "order_precision": _share(sorted_by, asked),
+            "group_precision": _share(plan.group, asked),
+            "shown_constrained": float(any(s.aggregate is None and s.term in constrained for s in plan.shown)),
+            "order_shown": float(any(s.term == sorted_by for s in plan.shown)),
+            "order_text": float(isinstance(sorted_by, Attribute) and not (sorted_by.is_number or sorted_by.is_temporal)),
+            "composite": float(any(isinstance(t, Attribute) and len(t.path) > 1 for t in terms)),
+            "average_of_id": float(
+                any(_is_identifier(s.term) for s in plan.shown if s.aggregate not in (None, Aggregate.COUNT))
+            ),
+            "compared_id": float(
+                any(c.numbers and c.operator is not Operator.EQUAL and _is_identifier(c.attribute) for c in plan.conditions)
+            ),
+            "order_id": float(plan.sorting is not None and plan.sorting.limit is not None and _is_identifier(sorted_by)),
             "nodes": float(len(tree.nodes)),
             "bridges": float(sum(1 for c in tree.nodes if c not in mentioned)),
             "anchors_missed": float(len(strong - set(nodes))) / max(1, len(strong)),
@@ -588,7 +722,9 @@ class Enumerator:
             "shown_anchored": float(bool(plan.shown) and owner(plan.shown[0].term) in strong),
             "shown_class": float(any(isinstance(s.term, ClassTerm) and s.aggregate is None for s in plan.shown)),
             "count_class": float(any(isinstance(s.term, ClassTerm) and s.aggregate is Aggregate.COUNT for s in plan.shown)),
-            "count_attribute": float(any(isinstance(s.term, Attribute) and s.aggregate is Aggregate.COUNT for s in plan.shown)),
+            "count_attribute": float(
+                any(isinstance(s.term, Attribute) and s.aggregate is Aggregate.COUNT for s in plan.shown)
+            ),
             "order_count": float(plan.sorting is not None and isinstance(plan.sorting.term, ClassTerm)),
             "order_rows": float(plan.sorting is not None and plan.sorting.term is None),
             "having": float(plan.counted is not None),
@@ -598,6 +734,17 @@ class Enumerator:
             "sketch_rank": float(rank),
             f"note:{sketch.note}": float(bool(sketch.note)),
         }  # fmt: skip
+
+
+def _is_identifier(term: Attribute | ClassTerm | None) -> bool:
+    """Whether *term* only tells things apart, so that its order and its average mean nothing."""
+    return term is not None and term.words[0].split()[-1] in ("id", "identifier", "code")
+
+
+def _share(term: Attribute | ClassTerm | None, asked: set[str]) -> float:
+    """Share of the term's words that the question has."""
+    own = set(stems(term.words[0])) if term is not None else set()
+    return len(own & asked) / len(own) if own else 0.0
 
 
 _TEXT_OPERATORS = (Operator.CONTAINS, Operator.STARTS, Operator.ENDS)

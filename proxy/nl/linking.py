@@ -14,9 +14,10 @@ import numpy as np
 
 from proxy.index.normalise import normalise
 from proxy.index.values import ValueEntry
+from proxy.nl.english import NUMBER_WORDS
 from proxy.nl.onnx import Encoder
 from proxy.nl.schema import Attribute, ClassTerm, Schema
-from proxy.nl.shape import NUMBER_WORDS, Item, Slot
+from proxy.nl.sketch import Item, Slot
 from proxy.nl.words import STOPWORDS, Token, stem, stems, tokenize
 
 
@@ -56,7 +57,9 @@ class Link:
 
 
 _QUOTED = re.compile(r"\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’|(?<!\w)'([^']+(?:'\w[^']*)?)'(?!\w)|«([^»]+)»|„([^“”]+)[“”]")
-_DATE = re.compile(r"\b\d{4}-\d{1,2}-\d{1,2}(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b")
+_DATE = re.compile(
+    r"\b\d{4}-\d{1,2}-\d{1,2}(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b"
+)
 _LONGEST_GRAM = 7
 
 
@@ -76,9 +79,9 @@ class Linker:
         self._bare = encoder.encode([a.words[0] for a in self.attributes])
         self._full = encoder.encode([f"{self._class_words[a.subject_class]} {a.words[0]}" for a in self.attributes])
         self._class_vectors = encoder.encode([c.words[0] for c in self.classes])
-        self._schema_stems = {s for sets in (*self._class_stems.values(), *self._attribute_stems) for one in sets for s in one}
+        self.schema_stems = {s for sets in (*self._class_stems.values(), *self._attribute_stems) for one in sets for s in one}
         for e in schema.edges:
-            self._schema_stems.update(stems(e.words))
+            self.schema_stems.update(stems(e.words))
 
     # -- values
 
@@ -114,7 +117,7 @@ class Linker:
             if any(s < token.end and token.start < e for s, e in taken) or not self._may_be_value([token], i):
                 continue
             folded = stem(token.lower)
-            if folded != token.lower and folded not in self._schema_stems and (entries := self._entries(folded, is_fuzzy=False)):
+            if folded != token.lower and folded not in self.schema_stems and (entries := self._entries(folded, is_fuzzy=False)):
                 mentions.append(ValueMention(token.text, token.start, token.end, entries))
                 taken.append((token.start, token.end))
         mentions.sort(key=lambda v: v.start)
@@ -132,11 +135,11 @@ class Linker:
             if len(word.text) == 1 and not (word.text.isupper() and word.text != "I" and position):
                 return False
             is_name = position > 0 and word.text[:1].isupper()
-            return is_name or stem(word.lower) not in self._schema_stems and word.lower not in _OPERATOR_WORDS
+            return is_name or (stem(word.lower) not in self.schema_stems and word.lower not in _OPERATOR_WORDS)
         if all(w in STOPWORDS or w in _OPERATOR_WORDS for w in words):
             return False
         has_capital = any(t.text[:1].isupper() for t in (gram if position else gram[1:]))
-        return has_capital or not all(stem(w) in self._schema_stems or w in STOPWORDS or w.isdigit() for w in words)
+        return has_capital or not all(stem(w) in self.schema_stems or w in STOPWORDS or w.isdigit() for w in words)
 
     def _entries(self, text: str, *, is_fuzzy: bool) -> tuple[tuple[ValueEntry, float], ...]:
         found = [(e, 1.0 if e.text == text else 0.9995) for e in self._values.lookup(normalise(text)) if self._is_data(e)]
@@ -165,7 +168,7 @@ class Linker:
                 j += 1
             if j > i and tokens[i - 1].text not in (".", "?", "!") and len(tokens[i].text) > 2:
                 words = [stem(t.lower) for t in tokens[i:j]]
-                if not all(w in self._schema_stems or w in STOPWORDS or w in _OPERATOR_WORDS for w in words):
+                if not all(w in self.schema_stems or w in STOPWORDS or w in _OPERATOR_WORDS for w in words):
                     runs.append((tokens[i].start, tokens[j - 1].end))
             i = max(j, i + 1)
         return runs
@@ -222,7 +225,9 @@ class Linker:
             for own in self._attribute_stems[i]:
                 lexical = max(lexical, _overlap(wanted, own), 0.97 * _overlap(wanted, own | owner))
                 if context:
-                    lexical = max(lexical, 0.97 * _overlap(wanted | context, own | owner), 0.95 * _overlap(wanted | context, own))
+                    lexical = max(
+                        lexical, 0.97 * _overlap(wanted | context, own | owner), 0.95 * _overlap(wanted | context, own)
+                    )
                 if own and own <= wanted and (wanted - own) <= owner:
                     lexical = max(lexical, 1.0)
             if joined in self._joined[i]:
@@ -239,17 +244,24 @@ class Linker:
     def numeric(self, links: Sequence[Link]) -> list[Link]:
         """Those whose values have an order worth asking for: numbers and times first, texts far behind."""
         return sorted(
-            (x if isinstance(x.term, Attribute) and (x.term.is_number or x.term.is_temporal) else replace(x, score=x.score - 0.3) for x in links),
+            (
+                x
+                if isinstance(x.term, Attribute) and (x.term.is_number or x.term.is_temporal)
+                else replace(x, score=x.score - 0.3)
+                for x in links
+            ),
             key=lambda x: -x.score,
         )
 
 
-_NEVER_FIRST = frozenset("the a an of and or in on at is are was were to by with what which who how list show find give".split()) - {"the"}
+_NEVER_FIRST = frozenset(
+    "the a an of and or in on at is are was were to by with what which who how list show find give".split()
+) - {"the"}
 _OPERATOR_WORDS = frozenset(
-    """average mean maximum minimum total sum number highest lowest largest smallest oldest youngest longest shortest most least fewest more less
-    greater larger higher lower older younger than before after above below sorted ordered order ascending descending alphabetical names name
-    top common popular first last use used using belong belongs located called named compute calculate id ids code codes date dates year type
-    least best every least year years""".split()
+    """average mean maximum minimum total sum number highest lowest largest smallest oldest youngest longest shortest most
+    least fewest more less greater larger higher lower older younger than before after above below sorted ordered order
+    ascending descending alphabetical names name top common popular first last use used using belong belongs located called
+    named compute calculate id ids code codes date dates year type least best every least year years""".split()
 )
 
 

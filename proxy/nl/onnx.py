@@ -1,7 +1,7 @@
 """Sentence encoder: onnxruntime for the network, transformers for its tokenizer. Nobody else imports either.
 
-This is one of the two marked edges of the domain (it reads model files). Nothing is downloaded: the weights come from an installed
-package or a configured folder, and the hub is never asked.
+This is one of the two marked edges of the domain (it reads model files). Nothing is downloaded: the weights come from an
+installed package or a configured folder, and the hub is never asked.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ class OnnxEncoder:
         ModelError: a file or a library is missing or does not fit.
     """
 
-    def __init__(self, folder: Path | None = None, *, threads: int = 0, cache_size: int = 50_000, max_tokens: int = 128) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, threads: int = 0, cache_size: int = 50_000, max_tokens: int = 128
+    ) -> None:
         weights = packaged_weights() if folder is None else folder / "model.onnx"
         vocabulary = packaged_tokenizer() if folder is None else folder / "tokenizer.json"
         for path in (weights, vocabulary):
@@ -144,7 +146,12 @@ class OnnxEncoder:
 
     def _run(self, texts: Sequence[str]) -> Vectors:
         encoded = self._tokenizer(
-            list(texts), padding=True, truncation=True, max_length=self._max_tokens, return_tensors="np", return_token_type_ids=True
+            list(texts),
+            padding=True,
+            truncation=True,
+            max_length=self._max_tokens,
+            return_tensors="np",
+            return_token_type_ids=True,
         )
         feed = {k: v.astype(np.int64) for k, v in encoded.items() if k in self._inputs}
         try:

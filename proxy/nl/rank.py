@@ -14,9 +14,10 @@ from proxy.nl.onnx import Encoder
 from proxy.query.term import Iri, Literal, RdfTerm
 
 HAND_SET: Mapping[str, float] = {
-    "cosine": 3.0, "select": 2.5, "value": 2.0, "comparison": 2.0, "order": 2.0, "group": 1.0, "least": 0.5, "coverage": 2.0, "precision": 1.0,
-    "bridges": -0.4, "nodes": -0.15, "anchors_missed": -1.5, "dropped": -0.8, "sketch_rank": -0.25, "longer_join": -0.6, "other_join": -0.1,
-    "edges_said": 0.3, "shown_anchored": 0.3, "absent_guess": -0.5, "default_shown": -0.5, "order_rows": -0.1,
+    "cosine": 3.0, "select": 2.5, "value": 2.0, "comparison": 2.0, "order": 2.0, "group": 1.0, "least": 0.5,
+    "coverage": 2.0, "precision": 1.0, "bridges": -0.4, "nodes": -0.15, "anchors_missed": -1.5, "dropped": -0.8,
+    "sketch_rank": -0.25, "longer_join": -0.6, "other_join": -0.1, "edges_said": 0.3, "shown_anchored": 0.3,
+    "absent_guess": -0.5, "default_shown": -0.5, "order_rows": -0.1,
 }  # fmt: skip
 """Where no fitted weights are at hand: near in meaning and complete is good, what the question did not name is bad."""
 
@@ -31,7 +32,9 @@ def shipped_weights() -> Mapping[str, float]:
     return {str(k): float(v) for k, v in loaded["weights"].items()}
 
 
-def rank(question: str, candidates: Sequence[Candidate], encoder: Encoder, weights: Mapping[str, float], *, embedded: int = 80) -> list[Candidate]:
+def rank(
+    question: str, candidates: Sequence[Candidate], encoder: Encoder, weights: Mapping[str, float], *, embedded: int = 56
+) -> list[Candidate]:
     """Score *candidates* and sort them, best first.
 
     The cosine of question and words costs most, so only the *embedded* best by the other features get it; the rest stay behind.
@@ -54,7 +57,9 @@ def rank(question: str, candidates: Sequence[Candidate], encoder: Encoder, weigh
 Rows = Sequence[tuple[object, ...]]
 
 
-def choose(candidates: Sequence[Candidate], answers: Sequence[Rows | None], *, empty_malus: float = 1.5, consensus: float = 0.3) -> int | None:
+def choose(
+    candidates: Sequence[Candidate], answers: Sequence[Rows | None], *, empty_malus: float = 1.5, consensus: float = 0.3
+) -> int | None:
     """Which of the executed *candidates* to give, by score and by what their *answers* say; None if there is none.
 
     An empty answer, a single zero and a query that failed count against a candidate without banning it; agreeing with other
@@ -96,7 +101,8 @@ def _value(term: RdfTerm | None) -> object:
 
 
 def confidence(candidates: Sequence[Candidate], chosen: int, answers: Sequence[Rows | None]) -> float:
-    """Probability that ``candidates[chosen]`` is what was meant, by a logistic model over its score, its lead and the evidence."""
+    """Probability that ``candidates[chosen]`` is what was meant, by a logistic model over its score, its lead and the
+    evidence."""
     x = evidence(candidates, chosen, answers)
     weights = calibration()
     z = sum(weights.get(k, 0.0) * v for k, v in x.items())
@@ -120,7 +126,14 @@ def evidence(candidates: Sequence[Candidate], chosen: int, answers: Sequence[Row
     }
 
 
-HAND_SET_CALIBRATION: Mapping[str, float] = {"bias": -4.0, "cosine": 3.0, "coverage": 1.5, "least": 1.5, "lead": 0.6, "empty": -1.0}
+HAND_SET_CALIBRATION: Mapping[str, float] = {
+    "bias": -4.0,
+    "cosine": 3.0,
+    "coverage": 1.5,
+    "least": 1.5,
+    "lead": 0.6,
+    "empty": -1.0,
+}
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,7 @@
 """The graph as a question sees it: classes, attributes, and the edges between classes, each with words.
 
-A projection of the support index S, computed once per index. *Attribute*: a property path from a class to a literal, one property
-as a rule, two where a node in between only carries a value (a quantity with its unit, a range with its ends).
+A projection of the support index S, computed once per index. *Attribute*: a property path from a class to a literal, one
+property as a rule, two where a node in between only carries a value (a quantity with its unit, a range with its ends).
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ NUMERIC = frozenset(
 TEMPORAL = frozenset(XSD + n for n in "date dateTime dateTimeStamp gYear gYearMonth time".split())
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?")
 SKOS = "http://www.w3.org/2004/02/skos/core#"
-NAMING = frozenset([RDFS_LABEL, SKOS + "prefLabel", "http://xmlns.com/foaf/0.1/name", "http://schema.org/name", "https://schema.org/name"])
+NAMING = frozenset(
+    [RDFS_LABEL, SKOS + "prefLabel", "http://xmlns.com/foaf/0.1/name", "http://schema.org/name", "https://schema.org/name"]
+)
 """Properties that name whatever has them, however they are called."""
 NAME_WORDS = ("name", "title", "full name", "label")
 
@@ -146,9 +148,13 @@ class Schema:
         return {}
 
     def tells_apart(self, a: Attribute) -> bool:
-        """Whether *a* names its subject rather than sorting subjects into kinds: called a name or id, or hardly ever repeated."""
+        """Whether *a* names its subject rather than sorting subjects into kinds: called a name or id, or hardly ever
+        repeated."""
         if a.words[0].split()[-1] in ("name", "title", "id", "identifier") or a == self.name_of(a.subject_class):
             return True
+        return self._is_unique(a)
+
+    def _is_unique(self, a: Attribute) -> bool:
         if self._values is None or len(a.path) > 1:
             return False
         key = (a.subject_class, a.path[0])
@@ -164,7 +170,7 @@ class Schema:
             c
             for c, term in self.classes.items()
             if into.get(c, 0) == term.instances and c not in leads_on and 0 < len(direct[c]) <= 4
-            and not any(a.path[0] == RDFS_LABEL or a.words[0] in NAME_WORDS or a.words[0].split()[-1] == "id" for a in direct[c])
+            and not any(a.words[0] in NAME_WORDS or a.words[0].split()[-1] == "id" for a in direct[c])
             and len({(e.subject_class, e.property) for e in self.edges if e.object_class == c}) > 0
         }  # fmt: skip
         for edge in self.edges:
@@ -173,7 +179,14 @@ class Schema:
                     tail = a.words[0]
                     words = edge.words if tail in ("value", "amount") else f"{tail} {edge.words}"
                     self.attributes.append(
-                        Attribute(edge.subject_class, (edge.property, *a.path), a.datatype, (words, f"{edge.words} {tail}"), edge.count, a.is_text_number)
+                        Attribute(
+                            edge.subject_class,
+                            (edge.property, *a.path),
+                            a.datatype,
+                            (words, f"{edge.words} {tail}"),
+                            edge.count,
+                            a.is_text_number,
+                        )
                     )
 
     # -- words
@@ -214,7 +227,8 @@ class Schema:
         return table
 
     def name_of(self, class_: str) -> Attribute | None:
-        """The attribute that names an instance of *class_*: a label, or one that is called name, title or as the class itself."""
+        """The attribute that names an instance of *class_*: a label, or one that is called name, title or as the class
+        itself."""
         best: tuple[float, Attribute] | None = None
         own = {w for t in self.classes[class_].words for w in (t, f"{t} name", f"{t} title", f"{t} full name")}
         for a in self.attributes_of.get(class_, ()):
@@ -233,17 +247,26 @@ class Schema:
                 score = 0.5
             if score and (best is None or score > best[0]):
                 best = (score, a)
-        return best[1] if best else None
+        if best is None:
+            # Nothing is called a name: the one text that is different for every instance serves as one.
+            unique = [
+                a for a in self.attributes_of.get(class_, ()) if not (a.is_number or a.is_temporal) and self._is_unique(a)
+            ]
+            return unique[0] if len(unique) == 1 else None
+        return best[1]
 
     def identifier_of(self, class_: str) -> Attribute | None:
         """The attribute that is called id, identifier or code, if there is one."""
         own = {f"{t} id" for t in self.classes[class_].words}
-        found = [a for a in self.attributes_of.get(class_, ()) if any(w.split()[-1] in ("id", "identifier", "code") for w in a.words)]
+        found = [
+            a for a in self.attributes_of.get(class_, ()) if any(w.split()[-1] in ("id", "identifier", "code") for w in a.words)
+        ]
         found.sort(key=lambda a: (not any(w in own or w in ("id", "identifier") for w in a.words), len(a.words[0])))
         return found[0] if found else None
 
     def paths(self, source: str, target: str, *, limit: int = 3, max_steps: int = 4) -> list[tuple[Step, ...]]:
-        """The shortest walks between two classes, shortest first; at most *limit*, those longer than the shortest by two left out."""
+        """The shortest walks between two classes, shortest first; at most *limit*, those longer than the shortest by two
+        left out."""
         found: list[tuple[Step, ...]] = []
         queue: list[tuple[int, int, tuple[Step, ...]]] = [(0, 0, ())]
         tick = 0

@@ -31,14 +31,16 @@ ABBREVIATIONS: Mapping[str, str] = {
     "stu": "student", "fac": "faculty", "acc": "account", "acct": "account", "trans": "transaction", "hq": "headquarters",
     "cd": "code", "ref": "reference", "info": "information", "pos": "position", "mgr": "manager", "uid": "user id",
 }  # fmt: skip
-"""Abbreviations that names of columns and properties use in general, spelled out. Data models are full of them; questions are not."""
+"""Abbreviations that names of columns and properties use in general, spelled out. Data models are full of them; questions
+are not."""
 
 STOPWORDS = frozenset(
-    """a an the of for in on at to by with from as into onto about is are was were be been being am do does did done have has had having
-    and or but if then than that this these those which who whom whose what when where why how it its their them they he she his her him
-    there here all any some each every me my we our us you your i please show list give find return tell display get provide can could
-    would will shall should may might must not no also both either neither only just so such same other another s t re d ll ve m what's
-    many much number count total different distinct unique along together per between among over under out up down off name's
+    """a an the of for in on at to by with from as into onto about is are was were be been being am do does did done have has
+    had having and or but if then than that this these those which who whom whose what when where why how it its their them they
+    he she his her him there here all any some each every me my we our us you your i please show list give find return tell
+    display get provide can could would will shall should may might must not no also both either neither only just so such same
+    other another s t re d ll ve m many much number count total different distinct unique along together per between among over
+    under out up down off
     """.split()
 )
 

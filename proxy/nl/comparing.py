@@ -1,0 +1,234 @@
+"""Comparisons: "older than 30", "at least two", "above the average", "starting with"."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from proxy.nl.cursor import Cursor
+from proxy.nl.english import AGGREGATES, COMPARATIVES
+from proxy.nl.ir import Aggregate, Operator
+from proxy.nl.sketch import Comparison, Slot
+from proxy.nl.words import STOPWORDS, stem
+
+
+def comparisons(cur: Cursor) -> list[Comparison]:
+    found: list[Comparison] = []
+    i = 0
+    while i < len(cur.w):
+        c = comparison_at(cur, i)
+        if c is None:
+            i += 1
+            continue
+        comparison, end = c
+        found.append(comparison)
+        i = max(end, i + 1)
+    return found
+
+
+def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
+    if cur.used[i]:
+        return None
+    w, n = cur.w, len(cur.w)
+    if w[i] == "between":
+        low = cur.number_at(i + 1)
+        high = cur.number_at(i + 3)
+        if low is not None and high is not None and w[i + 2] in ("and", "to"):
+            words, start = cur.phrase_before(i)
+            cur.take(start, i + 4)
+            return Comparison(Operator.BETWEEN, Slot(words, "", start, i) if words else None, (low, high), at=i), i + 4
+    if w[i] in ("at", "no") and w[i + 1 : i + 2] and w[i + 1] in ("least", "most", "more", "less", "fewer", "later", "earlier"):
+        j = i + 2 + (1 if w[i + 2 : i + 3] == ["than"] else 0)
+        number = cur.number_at(j)
+        op = Operator.AT_LEAST if w[i + 1] in ("least", "less", "fewer", "earlier") else Operator.AT_MOST
+        if number is not None:
+            return bound(cur, i, j + 1, op, number, "")
+        if w[j : j + 1] == ["the"] and w[j + 1 : j + 2] in (["average"], ["mean"]):
+            words, start = cur.phrase_before(i)
+            own, context, end = cur.phrase(j + 2)
+            cur.take(start if words else i, end)
+            return Comparison(op, Slot(words or own, context, start, end), against=Aggregate.AVG, at=i), end
+    if w[i] in COMPARATIVES:
+        hint, greater = COMPARATIVES[w[i]]
+        op = Operator.GREATER if greater else Operator.LESS
+        j = i + 1
+        inner: list[str] = []
+        while (
+            j < n
+            and j < i + 5
+            and w[j] not in ("than", "to")
+            and cur.items[j].kind == "word"
+            and cur.number_at(j) is None
+            and w[i] in ("more", "greater", "larger", "higher", "less", "fewer", "smaller", "lower", "bigger", "better")
+        ):
+            if w[j] not in ("a", "an", "the", "of"):
+                inner.append(w[j])
+            j += 1
+        if j < n and w[j] in ("than", "to"):
+            j += 1
+            if w[j : j + 2] == ["or", "equal"]:
+                op = Operator.AT_LEAST if greater else Operator.AT_MOST
+                j += 3 if w[j + 2 : j + 3] == ["to"] else 2
+        elif inner:
+            if w[i] not in ("over", "above", "below", "under") and cur.number_at(i + 1) is None:
+                return None
+            j, inner = i + 1, []
+        if w[j : j + 2] == ["or", "equal"]:
+            op = Operator.AT_LEAST if greater else Operator.AT_MOST
+            j += 3 if w[j + 2 : j + 3] == ["to"] else 2
+        year = j
+        while year < n and w[year] in ("the", "year", "of", "a", "an", "$"):
+            year += 1
+        if cur.number_at(j) is None and cur.number_at(year) is not None:
+            j = year
+        number = cur.number_at(j)
+        if number is not None:
+            if w[i] == "since":
+                op = Operator.AT_LEAST
+            return bound(cur, i, j + 1, op, number, " ".join(inner) or hint)
+        k = j
+        while k < n and w[k] in ("the", "any", "all", "that", "of", "a", "some", "every"):
+            k += 1
+        if k < n and w[k] in ("average", "mean", "avg", "minimum", "maximum", "lowest", "highest", "smallest", "largest"):
+            words, start = cur.phrase_before(i)
+            own, context, end = cur.phrase(k + 1)
+            aggregate = AGGREGATES[w[k]]
+            text = " ".join(inner) or words or own or hint
+            cur.take(start if words else i, end)
+            return Comparison(op, Slot(text, context, start, end), against=aggregate, at=i), end
+        if k < n and cur.items[k].kind == "value":
+            words, start = cur.phrase_before(i)
+            slot = Slot(" ".join(inner) or words or hint, "", start, i)
+            cur.take(start if words else i, k + 1)
+            return Comparison(op, slot, mentions=(cur.items[k].mention,), at=i), k + 1
+    if (
+        (number := cur.number_at(i)) is not None
+        and w[i + 1 : i + 2] == ["or"]
+        and w[i + 2 : i + 3]
+        and w[i + 2]
+        in (
+            "more",
+            "greater",
+            "higher",
+            "above",
+            "later",
+            "over",
+            "less",
+            "fewer",
+            "lower",
+            "below",
+            "earlier",
+            "older",
+            "younger",
+        )
+    ):
+        op = (
+            Operator.AT_LEAST
+            if w[i + 2] in ("more", "greater", "higher", "above", "later", "over", "older")
+            else Operator.AT_MOST
+        )
+        return bound(cur, i, i + 3, op, number, "")
+    if w[i] in ("only", "exactly", "just") and (number := cur.number_at(i + 1)) is not None:
+        words, context, end = cur.phrase(i + 2, limit=4)
+        if words:
+            cur.take(i, end)
+            return Comparison(Operator.EQUAL, Slot(words, context, i, end), (number,), at=i), end
+    if w[i] in (
+        "contains",
+        "contain",
+        "containing",
+        "includes",
+        "include",
+        "including",
+        "substring",
+        "starts",
+        "start",
+        "starting",
+        "begins",
+        "begin",
+        "beginning",
+        "ends",
+        "end",
+        "ending",
+        "like",
+    ):
+        j = i + 1
+        while (
+            j < n
+            and cur.items[j].kind == "word"
+            and w[j]
+            in (
+                "the",
+                "word",
+                "with",
+                "letter",
+                "substring",
+                "phrase",
+                "string",
+                "by",
+                "a",
+                "letters",
+                "character",
+                "in",
+                "from",
+                "words",
+            )
+        ):
+            j += 1
+        spelled = j < n and cur.items[j].kind == "word" and (len(w[j]) == 1 or "letter" in w[i:j] or "letters" in w[i:j])
+        if j < n and (cur.items[j].kind == "value" or spelled):
+            words, start = cur.phrase_before(i)
+            stemmed = w[i][:5]
+            op = (
+                Operator.STARTS
+                if stemmed in ("start", "begin")
+                else Operator.ENDS
+                if stemmed in ("ends", "end", "endin")
+                else Operator.CONTAINS
+            )
+            cur.take(start if words else i, j + 1)
+            said = Slot(words, "", start, i) if words else None
+            if not words and w[j + 1 : j + 2] in (["in"], ["to"], ["for"], ["as"]):
+                own, context, end = cur.phrase(j + 2)
+                said = Slot(own, context, j + 2, end) if own else None
+                cur.take(j, end)
+            if spelled:
+                return Comparison(op, said, text=cur.items[j].text, at=i), j + 1
+            return Comparison(op, said, mentions=(cur.items[j].mention,), at=i), j + 1
+    return None
+
+
+def bound(cur: Cursor, i: int, end: int, op: Operator, number: float, inner: str) -> tuple[Comparison, int]:
+    """A bound at items i..end: its slot is what stands before ("weight above 10"), else what follows ("more than 3 pets")."""
+    start = i
+    after, context, stop = cur.phrase(end, limit=4)
+    words, begin = cur.phrase_before(i)
+    hint_only = inner in ("age", "weight", "length", "height", "date", "date year", "size", "speed", "price")
+    if inner and not hint_only:
+        slot = Slot(inner, "", i, end)
+        cur.take(i, end)
+        return Comparison(op, slot, (number,), at=i), end
+    has_verb = begin < i and cur.w[i - 1] in ("have", "has", "had", "with")
+    if (
+        after
+        and stem(after.split()[0])
+        in ("year", "month", "day", "hour", "minute", "dollar", "kg", "km", "meter", "pound", "foot", "mile", "percent")
+        and words
+    ):
+        after, stop = "", end + 1
+    if words and not has_verb and not (after and not words):
+        slot = Slot(words if not hint_only else f"{words} {inner}".strip(), after, begin, i)
+        start = begin
+        if after and cur.w[end : end + 1] and cur.w[end] not in STOPWORDS:
+            slot = replace(slot, words=after if not words or is_subject(cur, begin) else words)
+        cur.take(start, end)
+        return Comparison(op, slot, (number,), at=i), end
+    if after:
+        cur.take(i, stop)
+        return Comparison(op, Slot(after, context, end, stop), (number,), at=i), stop
+    cur.take(i, max(end, stop if not after else end))
+    text = words or inner
+    return Comparison(op, Slot(text, "", begin, i) if text else None, (number,), at=i), end
+
+
+def is_subject(cur: Cursor, begin: int) -> bool:
+    return begin <= 2 or cur.w[begin - 1] in ("which", "that", "the", "of")

@@ -1,0 +1,242 @@
+"""Order, extremes and groups: "sorted by", "the oldest", "the most", "for each"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from proxy.nl.cursor import Cursor
+from proxy.nl.english import AGGREGATES, DIMENSIONS, MOST_ADJECTIVES
+from proxy.nl.ir import Aggregate
+from proxy.nl.sketch import Ordering, Slot
+
+
+def sorting(cur: Cursor) -> Ordering | None:
+    text = " ".join(cur.w)
+    for i, w in enumerate(cur.w):
+        by = None
+        if w in (
+            "sorted",
+            "ordered",
+            "order",
+            "sort",
+            "ranked",
+            "arranged",
+            "arrange",
+            "sorting",
+            "ordering",
+            "listed",
+            "rank",
+        ):
+            for j in range(i + 1, min(i + 8, len(cur.w))):
+                if cur.w[j] in ("by", "of", "on"):
+                    by = j
+                    break
+            if by is None and not re.search(
+                r"\b(in|from) (the )?(ascending|descending|alphabetical|alphabetic|decreasing|increasing|lexicographical)",
+                text,
+            ):
+                continue
+        elif w in (
+            "ascending",
+            "descending",
+            "alphabetical",
+            "alphabetic",
+            "decreasing",
+            "increasing",
+            "lexicographical",
+        ) and cur.w[i + 1 : i + 2] == ["order"]:
+            by = i + 2 if cur.w[i + 2 : i + 3] in (["of"], ["by"]) else None
+        elif w in ("alphabetically",):
+            by = None
+        else:
+            continue
+        descending = bool(
+            re.search(r"\b(descending|decreasing|desc|reverse|most to (the )?(least|fewest))\b", text)
+            or re.search(r"\b(highest|largest|oldest|latest|longest) to\b", text)
+        )
+        start = i
+        while start > 0 and cur.w[start - 1] in (
+            "in",
+            "the",
+            "and",
+            "them",
+            "results",
+            "result",
+            "sort",
+            "sorted",
+            "ordered",
+            "order",
+            ",",
+        ):
+            start -= 1
+        if by is None:
+            cur.take(start, min(len(cur.w), i + 3))
+            return Ordering(None, descending, None)
+        after = by + 1
+        while after < len(cur.w) and cur.w[after] in (
+            "the",
+            "their",
+            "its",
+            "ascending",
+            "descending",
+            "alphabetical",
+            "order",
+            "of",
+            "by",
+            "in",
+            "increasing",
+            "decreasing",
+        ):
+            after += 1
+        words, context, end = cur.phrase(after)
+        slot = Slot(words, context, after, end, count_of(words))
+        words = without_count(words)
+        stop = end
+        while stop < len(cur.w) and cur.w[stop] in (
+            "in",
+            "from",
+            "ascending",
+            "descending",
+            "alphabetical",
+            "order",
+            "high",
+            "low",
+            "to",
+            "highest",
+            "lowest",
+            "most",
+            "least",
+            "oldest",
+            "youngest",
+            "increasing",
+            "decreasing",
+        ):
+            stop += 1
+        cur.take(start, stop)
+        if words or slot.context:
+            return Ordering(replace(slot, words=words or slot.context), descending, None)
+        return Ordering(None, descending, None)
+    return None
+
+
+def grouping(cur: Cursor) -> Slot | None:
+    for i, w in enumerate(cur.w):
+        if cur.used[i]:
+            continue
+        nxt = cur.w[i + 1] if i + 1 < len(cur.w) else ""
+        start = None
+        if w in ("for", "of", "in", "by", "from", "at", "on", "across", "with", "within", "to", "under") and nxt in (
+            "each",
+            "every",
+        ):
+            start = i + 2
+        elif w == "per" or (w in ("grouped", "group") and nxt == "by"):
+            start = i + (1 if w == "per" else 2)
+        elif w in ("each", "every") and i > 0:
+            start = i + 1
+        elif (
+            w in ("for", "of", "in", "by")
+            and nxt in ("different", "all")
+            and cur.w[i + 2 : i + 3] in (["different"], ["the"])
+            and "many" in cur.w
+        ):
+            start = i + 3
+        if start is None:
+            continue
+        while start < len(cur.w) and cur.w[start] in ("of", "the", "different", "distinct"):
+            start += 1
+        words, context, end = cur.phrase(start)
+        if not words:
+            continue
+        cur.take(i, end)
+        return Slot(words, context, start, end)
+    return None
+
+
+def superlative(cur: Cursor) -> Ordering | None:
+    w, n = cur.w, len(cur.w)
+    for i in range(n):
+        if cur.used[i]:
+            continue
+        word = w[i]
+        dimension: tuple[str, bool] | None = DIMENSIONS.get(word)
+        if (
+            dimension is None
+            and len(word) > 5
+            and word.endswith("est")
+            and cur.items[i].kind == "word"
+            and word
+            not in (
+                "interest",
+                "request",
+                "contest",
+                "guest",
+                "harvest",
+                "forest",
+                "digest",
+                "modest",
+                "honest",
+                "protest",
+                "latest",
+            )
+        ):
+            dimension = (word[:-3], True)
+        if dimension is None or (word in ("most", "least") and i and w[i - 1] == "at") or word in ("lower",):
+            continue
+        if (
+            word in ("maximum", "minimum", "max", "min")
+            and i
+            and not any(x in ("with", "has", "have", "having", "whose", "had") for x in w[:i])
+        ):
+            continue
+        limit = 1
+        number = cur.number_at(i - 1)
+        j = i + 1
+        if number is not None and 1 < number < 1000:
+            limit = int(number)
+        elif word == "top" and (number := cur.number_at(j)) is not None:
+            limit, j = int(number), j + 1
+        hint, descending = dimension
+        if word == "top" and j < n and w[j] in DIMENSIONS:
+            hint, descending = DIMENSIONS[w[j]]
+            j += 1
+        if word in ("most", "least") and j < n and w[j] in MOST_ADJECTIVES:
+            hint = MOST_ADJECTIVES[w[j]]
+            descending = word == "most"
+            cur.take(i - (1 if limit > 1 else 0), j + 1)
+            slot = Slot(hint, "", i, j + 1) if hint else None
+            return Ordering(slot, descending, limit, f"{word} {w[j]}")
+        words, context, end = cur.phrase(j)
+        if (
+            word not in ("most", "fewest", "least", "top", "highest", "lowest", "greatest", "maximum", "minimum", "max", "min")
+            or not words
+        ):
+            # "the oldest singer": the noun is the entity, the adjective names the attribute.
+            if not any(x in ("with", "has", "have", "having", "whose", "had") for x in w[max(0, i - 3) : i]) and words:
+                cur.take(i, j)
+                slot = Slot(f"{hint} {words}".strip() if word in ("largest", "smallest", "biggest") else hint, words, i, end)
+                return Ordering(slot, descending, limit, word)
+            if not words:
+                before, start = cur.phrase_before(i)
+                cur.take(i, i + 1)
+                return Ordering(Slot(before or hint, "", start, i + 1) if before or hint else None, descending, limit, word)
+        aggregate = count_of(words)
+        cur.take(i - (1 if limit > 1 else 0), j)
+        in_condition = any(x in ("with", "has", "have", "having", "whose", "had", "by", "that", "who", "which") for x in w[1:i])
+        if in_condition:
+            cur.take(j, end)
+        text = without_count(words) or context
+        inner_aggregate = next((AGGREGATES[x] for x in words.split() if x in ("average", "mean", "total")), None)
+        if inner_aggregate is not None:
+            text, aggregate = " ".join(x for x in text.split() if x not in ("average", "mean", "total")), inner_aggregate
+        return Ordering(Slot(text, context if without_count(words) else "", j, end, aggregate), descending, limit, word)
+    return None
+
+
+def count_of(words: str) -> Aggregate | None:
+    return Aggregate.COUNT if re.match(r"(total )?(number|count|amount)s?\b", words) else None
+
+
+def without_count(words: str) -> str:
+    return re.sub(r"^(total )?(number|count|amount)s?( of)?\b", "", words).strip()
