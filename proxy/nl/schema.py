@@ -171,7 +171,8 @@ class Schema:
             for c, term in self.classes.items()
             if into.get(c, 0) == term.instances and c not in leads_on and 0 < len(direct[c]) <= 4
             and not any(a.words[0] in NAME_WORDS or a.words[0].split()[-1] == "id" for a in direct[c])
-            and len({(e.subject_class, e.property) for e in self.edges if e.object_class == c}) > 0
+            and all(self.index.multiplicity.get(e.property, (0, 0))[1] == 1 for e in self.edges if e.object_class == c)
+            and into.get(c, 0) > 0
         }  # fmt: skip
         for edge in self.edges:
             if edge.object_class in self.value_classes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from proxy.nl.comparing import comparisons
 from proxy.nl.cursor import Cursor
@@ -47,7 +48,9 @@ def sketches(items: Sequence[Item]) -> list[Sketch]:
         )
         found.append(replace(first, select=summed, note="sum instead of count"))
     aggregated = [s for s in first.select if s.aggregate is not None]
-    if len(aggregated) == 1 and len(first.select) > 1 and first.select[-1] is not aggregated[0]:
+    # "the maximum price and score": only words of one list share their aggregate.
+    follower = next((b for a, b in pairwise(first.select) if a.aggregate is not None and b.aggregate is None), None)
+    if len(aggregated) == 1 and follower is not None and 0 <= follower.at - aggregated[0].to <= 3:
         aggregate = aggregated[0].aggregate
         spread = tuple(s if s.at < aggregated[0].at else replace(s, aggregate=aggregate) for s in first.select)
         found.append(replace(first, select=spread, note="aggregate of all"))
