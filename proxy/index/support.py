@@ -94,6 +94,8 @@ class SupportIndex:
             each of its classes; then two asserted classes must be tested one after the other, never as one kind.
         multiplicity: property IRI → (most objects of one subject, most subjects of one object); absent: not known.
         languages: property IRI → language tags of its literals, lower case.
+        covers_named_graphs: whether S was built over the union of all graphs, named ones included; then a pattern inside GRAPH
+            may be compared with it. False: S is what the backend's default graph shows, and says nothing of the others.
         built_at: seconds since the Unix epoch. epoch: grows with every rebuild of this dataset.
     """
 
@@ -113,6 +115,7 @@ class SupportIndex:
         vocabulary: Vocabulary | None = None,
         multiplicity: Mapping[str, tuple[int, int]] | None = None,
         languages: Mapping[str, frozenset[str]] | None = None,
+        covers_named_graphs: bool = False,
         built_at: float = 0.0,
         epoch: int = 0,
     ) -> None:
@@ -129,6 +132,7 @@ class SupportIndex:
         self.vocabulary = vocabulary or Vocabulary()
         self.multiplicity = dict(multiplicity or {})
         self.languages = dict(languages or {})
+        self.covers_named_graphs = covers_named_graphs
         self.built_at = built_at
         self.epoch = epoch
         self._property_ids = {iri: PropertyId(i) for i, iri in enumerate(self.properties)}
