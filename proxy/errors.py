@@ -11,13 +11,15 @@
     │ ├ OperationForbidden   an update, SERVICE or LOAD that the configuration does not allow
     │ ├ UnknownPath          nothing is served here
     │ ├ MethodNotAllowed     the methods that are
+    │ ├ RateLimited          this client has used up what it may use; limit, retry_after_s
     │ ├ QueryRejected        findings from the validator or from a plugin
     │ └ Abstained            the question engine has no candidate that is good enough
     ├ BackendError           backend name, elapsed_s
     │ ├ BackendUnreachable
-    │ ├ BackendTimeout
+    │ ├ BackendTimeout       which limit it was
     │ ├ BackendGarbled       malformed HTTP, or a result document that does not close
-    │ ├ BackendBusy          the queue in front of the backend is full
+    │ ├ BackendBusy          the queue in front of the backend is full; retry_after_s
+    │ │ └ BackendOpen        the circuit is open: it failed again and again, and is left alone
     │ └ BackendRefused       the backend answered one of *our own* queries with an error status
     ├ ModelError             a model is missing, broken or out of time
     ├ CorruptIndex
@@ -98,6 +100,15 @@ class MethodNotAllowed(RequestError):
         self.allowed = tuple(allowed)
 
 
+class RateLimited(RequestError):
+    """The client has used up what *limit* allows; it may come back in *retry_after_s*."""
+
+    def __init__(self, message: str, *, limit: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.retry_after_s = retry_after_s
+
+
 class QueryRejected(RequestError):
     """The query is refused for the reasons in *findings* (non-empty)."""
 
@@ -128,7 +139,11 @@ class BackendUnreachable(BackendError):
 
 
 class BackendTimeout(BackendError):
-    """No answer within the time limit."""
+    """No answer within the time limit. *limit*: which one: connect, first-byte, idle or total; empty: another."""
+
+    def __init__(self, message: str, *, backend: str, elapsed_s: float | None = None, limit: str = "") -> None:
+        super().__init__(message, backend=backend, elapsed_s=elapsed_s)
+        self.limit = limit
 
 
 class BackendGarbled(BackendError):
@@ -141,6 +156,10 @@ class BackendBusy(BackendError):
     def __init__(self, message: str, *, backend: str, retry_after_s: float) -> None:
         super().__init__(message, backend=backend)
         self.retry_after_s = retry_after_s
+
+
+class BackendOpen(BackendBusy):
+    """The circuit is open: the backend has failed several times in a row and is not asked for a while."""
 
 
 class BackendRefused(BackendError):

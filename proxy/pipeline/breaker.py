@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 
-from proxy.errors import BackendBusy, BackendGarbled, BackendTimeout, BackendUnreachable
+from proxy.errors import BackendGarbled, BackendOpen, BackendTimeout, BackendUnreachable
 
 FAILURES = (BackendUnreachable, BackendTimeout, BackendGarbled)
-"""What counts. Not BackendBusy (ours), nor BackendRefused (an answer)."""
+"""What counts. Not BackendBusy and BackendOpen (ours), nor BackendRefused (an answer)."""
 
 
 class BreakerState(StrEnum):
@@ -89,7 +89,7 @@ class Breaker:
             A context manager that learns from how its block ends. With ``is_probe`` it is the only request that passes now: to
             spend a cheap query of one's own first is better than to try a client's heavy one.
         Raises:
-            BackendBusy: the circuit is open.
+            BackendOpen: the circuit is open.
         """
         if self._state is BreakerState.CLOSED:
             return Attempt(self, self._epoch)
@@ -105,18 +105,30 @@ class Breaker:
             reason=self._reason,
         )
 
+    def require_passable(self) -> None:
+        """Refuse at once what ``attempt`` would refuse now: nobody should wait in a queue for that.
+
+        Raises:
+            BackendOpen
+        """
+        if self._state is not BreakerState.CLOSED:
+            self._require_time_to_retry(self._now())
+
     # -- inside
 
-    def _attempt_probe(self) -> Attempt:
-        now = self._now()
+    def _require_time_to_retry(self, now: float) -> None:
         if now < self._retry_at:
             self._refused += 1
-            raise BackendBusy(
+            raise BackendOpen(
                 f"{self.backend} is not asked at the moment: it failed {self._failures} times in a row, "
                 f"first {now - self._unavailable_since:.1f} s ago, last with: {self._reason}",
                 backend=self.backend,
                 retry_after_s=1.0 if self._probe is not None else max(self._retry_at - now, 1.0),
             )
+
+    def _attempt_probe(self) -> Attempt:
+        now = self._now()
+        self._require_time_to_retry(now)
         # One probe at a time; this is also when a lost one is replaced.
         self._retry_at = now + self._probe_limit_s
         self._probe = Attempt(self, self._epoch, is_probe=True)

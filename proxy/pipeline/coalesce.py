@@ -4,6 +4,10 @@ The first is the *leader*, the others *followers*. Two promises bound it. The le
 never gets a part of an answer that it may not get the rest of: it sees nothing until the answer is complete in memory, and if
 the answer outgrows the memory set aside for it, or takes too long after its head, the follower asks the backend itself, as it
 would have without all this. So sharing is for answers of the size that people look at; a huge one streams to its leader alone.
+
+Most requests meet nobody, so those cost next to nothing: the leader asks in its own task, under a cheap name, and only when a
+second one of that name comes is it worked out whether the two are identical. A task that reads for all is made when the head is
+there and somebody has joined.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -20,6 +24,8 @@ from proxy.errors import BackendUnreachable
 
 Open = Callable[[], Awaitable[BackendResponse]]
 """Ask the backend: returns when the head is there."""
+Identify = Callable[[], Hashable]
+"""Work out the whole identity of a request; None: it gets an answer of its own."""
 
 AHEAD_BYTES = 64 * 1024
 """So much is read ahead of a leader that has no followers."""
@@ -37,6 +43,9 @@ class CoalesceStats:
     led: int
     joined: int
     parted: int
+
+
+_UNKNOWN = object()
 
 
 class _State(Enum):
@@ -76,33 +85,64 @@ class Coalescer:
         self._join_window_s = join_window_s
         self._followers = followers
         self._now = now
-        self._shares: dict[bytes, _Share] = {}
-        self._large: OrderedDict[bytes, float] = OrderedDict()
+        self._shares: dict[Hashable, list[_Share]] = {}
+        """Name → the requests of that name that may be joined."""
+        self._large: OrderedDict[Hashable, float] = OrderedDict()
         self._live: set[_Share] = set()
         """Those whose task runs: the loop itself holds tasks only weakly."""
         self._closing: set[asyncio.Task[None]] = set()
         self._held = 0
         self._led = self._joined = self._parted = 0
 
-    async def fetch(self, digest: bytes, open_: Open) -> BackendResponse:
-        """Get the answer to the request with this key (``RequestKey.digest``), by asking or by joining who asks.
+    async def fetch(self, name: Hashable, open_: Open, *, identify: Identify | None = None) -> BackendResponse:
+        """Get the answer to a request, by asking or by joining who asks.
 
-        What *open_* raises is raised to all that wait for it. It runs in a task of its own, cancelled when the last one leaves.
+        A request may be joined until its head is there, and then as long as somebody who has joined waits for the rest. What
+        *open_* raises is raised to all that wait for it. If the leader leaves before the head, its question ends with it, and
+        is asked anew for those who stay.
 
+        Args:
+            name: requests of different names are never joined; cheap, such as the query text.
+            identify: called only when two of one name meet; they are joined if both give the same. None: the name is all.
         Returns:
             A response to be read and closed like any other; ``is_joined(response)`` tells which way it came.
         """
-        share = self._shares.get(digest)
-        if share is not None and self._may_join(share):
-            return await self._follow(share, open_)
-        if digest in self._large and self._is_large(digest):
-            return await open_()
-        share = _Share(self, digest, self._now())
-        self._shares[digest] = share
+        shares = self._shares.get(name)
+        if shares is not None:
+            identity = name if identify is None else identify()
+            if identity is None:
+                return await open_()
+            if identity in self._large and self._is_large(identity):
+                return await open_()
+            for share in shares:
+                if share.identity == identity and self._may_join(share):
+                    return await self._follow(share, open_)
+        share = _Share(self, name, identify, self._now())
+        if shares is None:
+            self._shares[name] = [share]
+        else:
+            shares.append(share)
         self._led += 1
-        self._live.add(share)
-        share.task = asyncio.create_task(self._pump(share, open_))
-        return await self._lead(share)
+        try:
+            response = await open_()
+        except Exception as error:  # raised to all, none is swallowed
+            share.error = error
+            share.settle(_State.FAILED)
+            share.leave_leader()
+            raise
+        except BaseException:
+            share.has_leader = False
+            if share.followers:
+                self._pump_for(share, open_)
+            else:
+                self._forget(share)
+            raise
+        if not share.followers:
+            self._forget(share)
+            return response
+        share.response = response
+        self._pump_for(share, open_)
+        return _LedResponse(share)
 
     def seal(self) -> None:
         """Let nothing that comes from now on join what is in flight: call it before and after an update."""
@@ -131,11 +171,28 @@ class Coalescer:
             self._join_window_s is None or self._now() - share.began_at <= self._join_window_s
         )
 
-    def _is_large(self, digest: bytes) -> bool:
-        if self._now() - self._large[digest] <= LARGE_S:
+    def _is_large(self, identity: Hashable) -> bool:
+        if self._now() - self._large[identity] <= LARGE_S:
             return True
-        del self._large[digest]
+        del self._large[identity]
         return False
+
+    def _pump_for(self, share: _Share, open_: Open) -> None:
+        self._live.add(share)
+        share.task = asyncio.create_task(self._pump(share, open_))
+        share.task.add_done_callback(lambda _: self._ended(share))
+
+    def _ended(self, share: _Share) -> None:
+        """Clean up after the reading; also where it was cancelled before its first step, of which it does not hear."""
+        self._live.discard(share)
+        if share.state is _State.PENDING:
+            share.error = self._stopped()
+            share.settle(_State.FAILED)
+            if share.response is not None:
+                self._close(share.response)
+
+    def _stopped(self) -> BackendUnreachable:
+        return BackendUnreachable("the request that this one had joined was stopped", backend=self.backend)
 
     async def _lead(self, share: _Share) -> BackendResponse:
         try:
@@ -181,10 +238,10 @@ class Coalescer:
     # -- the task that reads for all
 
     async def _pump(self, share: _Share, open_: Open) -> None:
-        response: BackendResponse | None = None
+        response = share.response
         try:
-            share.response = response = await open_()
-            share.wake_leader()
+            if response is None:
+                share.response = response = await open_()
             announced = content_length(response.headers)
             if announced is not None and announced > self._share_limit:
                 self._mark_large(share)
@@ -207,27 +264,29 @@ class Coalescer:
                     await share.demand()
             share.settle(_State.COMPLETE)
         except asyncio.CancelledError:
-            share.error = BackendUnreachable("the request that this one had joined was stopped", backend=self.backend)
+            share.error = self._stopped()
             share.settle(_State.FAILED)
             raise
         except Exception as error:  # handed to those who wait for it, none is swallowed
             share.error = error
             share.settle(_State.FAILED)
         finally:
-            self._live.discard(share)
             self._forget(share)
             if response is not None and share.state is not _State.OVERFLOWED:
                 await response.aclose()
 
     def _mark_large(self, share: _Share) -> None:
-        self._large[share.digest] = self._now()
-        self._large.move_to_end(share.digest)
+        self._large[share.identity] = self._now()
+        self._large.move_to_end(share.identity)
         if len(self._large) > LARGE_KEYS:
             self._large.popitem(last=False)
 
     def _forget(self, share: _Share) -> None:
-        if self._shares.get(share.digest) is share:
-            del self._shares[share.digest]
+        shares = self._shares.get(share.name)
+        if shares is not None and share in shares:
+            shares.remove(share)
+            if not shares:
+                del self._shares[share.name]
 
 
 class _Share:
@@ -238,15 +297,17 @@ class _Share:
         "_demand",
         "_follower_turns",
         "_hold",
+        "_identify",
+        "_identity",
         "_leader_turn",
         "began_at",
         "chunks",
-        "digest",
         "error",
         "followers",
         "has_leader",
         "held",
         "is_spent",
+        "name",
         "response",
         "source",
         "state",
@@ -254,9 +315,11 @@ class _Share:
         "task",
     )
 
-    def __init__(self, coalescer: Coalescer, digest: bytes, began_at: float) -> None:
+    def __init__(self, coalescer: Coalescer, name: Hashable, identify: Identify | None, began_at: float) -> None:
         self._coalescer = coalescer
-        self.digest = digest
+        self.name = name
+        self._identify = identify
+        self._identity: Hashable = name if identify is None else _UNKNOWN
         self.began_at = began_at
         self.task: asyncio.Task[None] | None = None
         self.response: BackendResponse | None = None
@@ -275,6 +338,12 @@ class _Share:
         self._follower_turns: list[asyncio.Future[None]] = []
         self._demand: asyncio.Future[None] | None = None
         self._hold: asyncio.TimerHandle | None = None
+
+    @property
+    def identity(self) -> Hashable:
+        if self._identity is _UNKNOWN and self._identify is not None:
+            self._identity = self._identify()
+        return self._identity
 
     @property
     def is_deserted(self) -> bool:

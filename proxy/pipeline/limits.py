@@ -16,22 +16,13 @@ from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
 
-from proxy.errors import RequestError
+from proxy.errors import RateLimited
 
 
 class Limit(StrEnum):
     REQUESTS = "requests"
     QUERY_SECONDS = "query-seconds"
     ERRORS = "errors"
-
-
-class RateLimited(RequestError):
-    """The client has used up what *limit* allows; it may come back in *retry_after_s*."""
-
-    def __init__(self, message: str, *, limit: Limit, retry_after_s: float) -> None:
-        super().__init__(message)
-        self.limit = limit
-        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,7 @@ class LimitStats:
     forgotten: int
 
 
-def client_key(address: str, user_agent: str, *, account: str | None = None) -> str:
+def client_key(address: str, user_agent: str = "", *, account: str | None = None) -> str:
     """Whom a request is charged to: *account* if there is one, else address and user agent.
 
     An IPv6 address counts by its /64, which is what one customer is given.
@@ -92,7 +83,8 @@ def client_key(address: str, user_agent: str, *, account: str | None = None) -> 
     """
     if account is not None:
         return "account " + account
-    return f"{_network(address) if ':' in address else address} {user_agent[:200]}"
+    network = _network(address) if ":" in address else address
+    return f"{network} {user_agent[:200]}" if user_agent else network
 
 
 @lru_cache(4096)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +25,7 @@ STATUS: dict[type[ProxyError], int] = {
     errors.OperationForbidden: 403,
     errors.UnknownPath: 404,
     errors.MethodNotAllowed: 405,
+    errors.RateLimited: 429,
     # Not 503 or 429: clients repeat those, and the answer would be the same.
     errors.QueryRejected: 400,
     errors.Abstained: 422,
@@ -32,6 +34,7 @@ STATUS: dict[type[ProxyError], int] = {
     errors.BackendTimeout: 504,
     errors.BackendGarbled: 502,
     errors.BackendBusy: 503,
+    errors.BackendOpen: 503,
     errors.BackendRefused: 502,
     errors.ModelError: 503,
     errors.CorruptIndex: 500,
@@ -82,6 +85,8 @@ def describe(error: ProxyError, request_id: str) -> dict[str, Any]:
             problem["findings"] = [describe_finding(f) for f in error.findings]
         case errors.MalformedQuery():
             problem["line"], problem["column"] = error.line, error.column
+        case errors.RateLimited() | errors.BackendTimeout() if error.limit:
+            problem["limit"] = str(error.limit)
         case errors.BodyTooLarge():
             problem["limit_bytes"] = error.limit_bytes
         case errors.Abstained():
@@ -142,8 +147,8 @@ def _extra_headers(error: ProxyError) -> list[tuple[bytes, bytes]]:
     match error:
         case errors.MethodNotAllowed():
             return [(b"allow", ", ".join(error.allowed).encode("ascii"))]
-        case errors.BackendBusy():
-            return [(b"retry-after", b"%d" % max(1, round(error.retry_after_s)))]
+        case errors.BackendBusy() | errors.RateLimited():
+            return [(b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s)))]
         case errors.QueryRejected():
             return [(b"sparlance-validation", b"rejected")]
         case errors.Abstained():

@@ -133,14 +133,43 @@ def test_what_has_ended_is_not_joined():
     run(main())
 
 
-def test_who_comes_during_the_body_still_joins():
-    """While the beginning is held, a late one gets the whole."""
+@pytest.mark.parametrize(("joins_before", "asked"), [(True, 1), (False, 2)])
+def test_who_comes_during_the_body_joins_if_somebody_has(joins_before, asked):
+    """While the beginning is held for others, a late one gets the whole; else nothing is held, and it asks itself."""
 
     async def main():
         coalescer, store = make(), Store(chunks=[b"x"] * 5, chunk_s=0.1)
-        bodies = await asyncio.gather(read(coalescer, store), read(coalescer, store, after_s=1.25))
-        assert bodies == [b"xxxxx"] * 2
-        assert store.asked == 1
+        others = [read(coalescer, store, after_s=0.5)] if joins_before else []
+        bodies = await asyncio.gather(read(coalescer, store), read(coalescer, store, after_s=1.25), *others)
+        assert set(bodies) == {b"xxxxx"}
+        assert store.asked == asked
+
+    run(main())
+
+
+def test_identities_are_compared_only_when_names_meet():
+    """One alone is never asked who it is; two of one name are joined if they are identical, and never without an identity."""
+
+    async def main():
+        coalescer, store, asked_for = make(), Store(), []
+
+        def identity(value):
+            def identify():
+                asked_for.append(value)
+                return value
+
+            return identify
+
+        async def one(value):
+            response = await coalescer.fetch("name", store, identify=identity(value))
+            assert b"".join([chunk async for chunk in response.chunks()]) == b"hello world"
+            await response.aclose()
+
+        await one("a")
+        assert asked_for == []
+        await asyncio.gather(one("a"), one("a"), one("b"), one("b"), one(None), one(None))
+        assert store.asked == 1 + 2 + 2
+        await settled(coalescer, store)
 
     run(main())
 
@@ -234,12 +263,11 @@ def test_an_answer_known_to_be_large_is_not_waited_for():
 
     async def main():
         coalescer, store = make(share_limit_bytes=10), Store(headers=[(b"content-length", b"11")], chunks=[b"hello world"])
-        await read(coalescer, store)
-        await asyncio.gather(read(coalescer, store), read(coalescer, store))
-        assert (store.asked, coalescer.stats().joined) == (3, 0)
-        await asyncio.sleep(1000)
-        await asyncio.gather(read(coalescer, store), read(coalescer, store))
-        assert coalescer.stats().parted == 1
+        for parted, after_s in ((1, 0), (1, 100), (2, 1000)):
+            await asyncio.sleep(after_s)
+            await asyncio.gather(read(coalescer, store), read(coalescer, store))
+            assert (coalescer.stats().joined, coalescer.stats().parted) == (0, parted)
+        assert store.asked == 6
 
     run(main())
 
@@ -278,16 +306,16 @@ def test_all_memory_in_use_stops_sharing_not_answering():
 
 
 def test_the_leader_may_leave():
-    """Its followers are answered by the question that it has asked."""
+    """Its question ends with it, and is asked once more for all its followers."""
 
     async def main():
         coalescer, store = make(), Store()
         leader = asyncio.create_task(read(coalescer, store))
-        follower = asyncio.create_task(read(coalescer, store, after_s=0.1))
+        followers = [asyncio.create_task(read(coalescer, store, after_s=0.1)) for _ in range(3)]
         await asyncio.sleep(0.5)
         leader.cancel()
-        assert await follower == b"hello world"
-        assert (store.asked, store.cancelled) == (1, 0)
+        assert await asyncio.gather(*followers) == [b"hello world"] * 3
+        assert (store.asked, store.cancelled) == (2, 1)
         assert leader.cancelled()
         await settled(coalescer, store)
 
@@ -386,7 +414,10 @@ def test_a_follower_that_comes_late_wakes_a_reading_that_rests():
     async def main():
         coalescer, store = make(), Store(chunks=[b"x" * 50_000] * 5)
         slow = asyncio.create_task(read(coalescer, store, pause_s=100))
-        assert await read(coalescer, store, after_s=2) == b"x" * 250_000
+        gone = asyncio.create_task(read(coalescer, store, after_s=0.5))
+        await asyncio.sleep(1)
+        gone.cancel()  # it had joined before the head, so the answer is held
+        assert await read(coalescer, store, after_s=1) == b"x" * 250_000
         assert now() == pytest.approx(2)
         assert store.asked == 1
         slow.cancel()
@@ -412,8 +443,8 @@ def test_a_body_that_breaks_is_broken_for_all():
 
     async def main():
         coalescer, store = make(), Store(chunks=[b"x", b"y"], break_with=BackendUnreachable("died", backend="store"))
-        response = await coalescer.fetch(KEY, store)
-        follower = asyncio.create_task(coalescer.fetch(KEY, store))
+        leading, follower = (asyncio.create_task(coalescer.fetch(KEY, store)) for _ in range(2))
+        response = await leading
         seen = []
         with pytest.raises(BackendUnreachable):
             async for chunk in response.chunks():
@@ -456,12 +487,12 @@ def test_an_old_question_is_not_joined():
 
 
 def test_closing_stops_what_is_in_flight():
-    """Who still waits is told; no task stays."""
+    """Who waits for what another has asked is told; no task stays."""
 
     async def main():
-        coalescer, store = make(), Store(head_s=100)
+        coalescer, store = make(), Store(chunks=[b"x"] * 100, chunk_s=0.1)
         tasks = [asyncio.create_task(read(coalescer, store)) for _ in range(2)]
-        await asyncio.sleep(1)
+        await asyncio.sleep(1.5)
         await coalescer.aclose()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(isinstance(result, BackendUnreachable) for result in results)
