@@ -72,6 +72,11 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
             if w[i] not in ("over", "above", "below", "under") and cur.number_at(i + 1) is None:
                 return None
             j, inner = i + 1, []
+        if w[i] in ("below", "above", "over", "under") and cur.number_at(j) is None and cur.number_at(j + 1) is not None:
+            # "below age 30": the attribute stands between the word and the number.
+            if w[j] not in ("the", "a", "an", "than"):
+                inner = [w[j]]
+            j += 1
         if w[j : j + 2] == ["or", "equal"]:
             op = Operator.AT_LEAST if greater else Operator.AT_MOST
             j += 3 if w[j + 2 : j + 3] == ["to"] else 2
@@ -84,7 +89,7 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
         if number is not None:
             if w[i] == "since":
                 op = Operator.AT_LEAST
-            return bound(cur, i, j + 1, op, number, " ".join(inner) or hint)
+            return bound(cur, i, j + 1, op, number, " ".join(inner) or hint, is_hint=not inner)
         k = j
         while k < n and w[k] in ("the", "any", "all", "that", "of", "a", "some", "every"):
             k += 1
@@ -197,13 +202,17 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
     return None
 
 
-def bound(cur: Cursor, i: int, end: int, op: Operator, number: float, inner: str) -> tuple[Comparison, int]:
-    """A bound at items i..end: its slot is what stands before ("weight above 10"), else what follows ("more than 3 pets")."""
+def bound(
+    cur: Cursor, i: int, end: int, op: Operator, number: float, inner: str, *, is_hint: bool = True
+) -> tuple[Comparison, int]:
+    """A bound at items i..end: its slot is what stands before ("weight above 10"), else what follows ("more than 3 pets").
+
+    inner: what stands inside ("a greater weight than 10"); with *is_hint*, only what the comparative suggests.
+    """
     start = i
     after, context, stop = cur.phrase(end, limit=4)
     words, begin = cur.phrase_before(i)
-    hint_only = inner in ("age", "weight", "length", "height", "date", "date year", "size", "speed", "price")
-    if inner and not hint_only:
+    if inner and not is_hint:
         slot = Slot(inner, "", i, end)
         cur.take(i, end)
         return Comparison(op, slot, (number,), at=i), end
@@ -216,7 +225,7 @@ def bound(cur: Cursor, i: int, end: int, op: Operator, number: float, inner: str
     ):
         after, stop = "", end + 1
     if words and not has_verb and not (after and not words):
-        slot = Slot(words if not hint_only else f"{words} {inner}".strip(), after, begin, i)
+        slot = Slot(f"{words} {inner}".strip(), after, begin, i)
         start = begin
         if after and cur.w[end : end + 1] and cur.w[end] not in STOPWORDS:
             slot = replace(slot, words=after if not words or is_subject(cur, begin) else words)

@@ -87,3 +87,5 @@ FILLERS = frozenset(
     + "different distinct & also unique any then of each".split()
 )
 """What may stand between two things to be shown."""
+WHEN_AND_WHERE: Mapping[str, str] = {"when": "date", "where": "location"}
+"""Question words → the attribute that they ask for."""

@@ -105,7 +105,7 @@ _WELL_KNOWN: Mapping[str, str] = {RDF: "rdf", RDFS: "rdfs", XSD: "xsd"}
 _LOCAL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _GENERIC = frozenset(
     "ns vocab vocabulary ontology ontop schema terms prop property entity data id resource def onto".split()
-    + "www org com net http https".split()
+    + "www org com net http https example".split()
 )
 
 

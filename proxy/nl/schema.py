@@ -116,7 +116,7 @@ class Schema:
         skip = (RDF, RDFS, OWL)
         instances = index.class_instances
         self.classes: dict[str, ClassTerm] = {
-            c: ClassTerm(c, self.term_words(c), n) for c, n in instances.items() if n > 0 and not c.startswith(skip)
+            c: ClassTerm(c, self.class_words(c), n) for c, n in instances.items() if n > 0 and not c.startswith(skip)
         }
         literal: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         edges: dict[tuple[str, str, str], int] = {}
@@ -198,6 +198,14 @@ class Schema:
         name = local_name(iri)
         if not (found and is_opaque(name)):
             found.append(self.splitter.words(name) or name.lower())
+        return tuple(dict.fromkeys(found))
+
+    def class_words(self, iri: str) -> tuple[str, ...]:
+        """As ``term_words``, without a prefix that only says "this table is for look-up"."""
+        found = []
+        for words in self.term_words(iri):
+            parts = words.split()
+            found.append(" ".join(parts[1:] if len(parts) > 1 and parts[0] in ("reference", "ref") else parts))
         return tuple(dict.fromkeys(found))
 
     def property_words(self, iri: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proxy.nl.cursor import Cursor
-from proxy.nl.english import AGGREGATES, BREAKS, FILLERS, FURTHER, HOW, LEAD, PAIRED, VERBS_OF_REQUEST
+from proxy.nl.english import AGGREGATES, BREAKS, FILLERS, FURTHER, HOW, LEAD, PAIRED, VERBS_OF_REQUEST, WHEN_AND_WHERE
 from proxy.nl.ir import Aggregate
 from proxy.nl.sketch import Ordering, Slot
 from proxy.nl.words import STOPWORDS
@@ -40,6 +40,8 @@ def select(cur: Cursor, superlative: Ordering | None) -> tuple[Slot, ...]:
     if not slots and superlative is not None and superlative.slot is not None and superlative.slot.context:
         s = superlative.slot
         slots.append(Slot(s.context, "", s.at, s.to))
+    if any(s.words for s in slots):
+        slots = [s for s in slots if s.words or s.context]
     unique: dict[tuple[str, Aggregate | None], Slot] = {}
     for s in slots:
         unique.setdefault((s.words, s.aggregate), s)
@@ -77,6 +79,17 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
             return [Slot(HOW[nxt], "", i, i + 2)]
         cur.take(i, i + 1)
         return []
+    if lead == "who":
+        # What follows is what they do or are; asked for is their name.
+        return [Slot("name", "person", start, i)]
+    if i < n and w[i] in WHEN_AND_WHERE:
+        asked = w[i]
+        cur.take(i, i + 1)
+        i += 1
+        while i < n and w[i] in ("is", "are", "was", "were", "did", "does", "do", "the", "a", "an"):
+            i += 1
+        words, context, end = cur.phrase(i)
+        return [Slot(WHEN_AND_WHERE[asked], f"{words} {context}".strip(), i, end)]
     if lead == "count":
         words, context, end = cur.phrase(i)
         cur.take(i, end)
@@ -162,6 +175,4 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
         head = slots[k + 1].words.split()
         if slots[k].words in PAIRED and len(head) > 1:
             slots[k] = replace(slots[k], words=f"{slots[k].words} {head[-1]}")
-    if lead == "who" and not slots:
-        return [Slot("name", "person", start, start + 1)]
     return slots

@@ -44,15 +44,17 @@ d:r4 a :Repair ; :repairOf d:radio ; :doneBy d:cem ; :costs 8.0 ; :finishedOn "2
 
 TABLES = """
 @prefix : <http://shop.example/db/> .
-<http://shop.example/db/shop/shop_id=1> a :shop ; <http://shop.example/db/shop#shopname> "North" ; <http://shop.example/db/shop#city> "Turku" .
-<http://shop.example/db/shop/shop_id=2> a :shop ; <http://shop.example/db/shop#shopname> "South" ; <http://shop.example/db/shop#city> "Oulu" .
-<http://shop.example/db/shop/shop_id=3> a :shop ; <http://shop.example/db/shop#shopname> "East" ; <http://shop.example/db/shop#city> "Oulu" .
-<http://shop.example/db/clerk/clerk_id=1> a :clerk ; <http://shop.example/db/clerk#fname> "Ida" ; <http://shop.example/db/clerk#salary> 2100 ;
-  <http://shop.example/db/clerk#ref-shop_id> <http://shop.example/db/shop/shop_id=1> .
-<http://shop.example/db/clerk/clerk_id=2> a :clerk ; <http://shop.example/db/clerk#fname> "Jon" ; <http://shop.example/db/clerk#salary> 2600 ;
-  <http://shop.example/db/clerk#ref-shop_id> <http://shop.example/db/shop/shop_id=2> .
-<http://shop.example/db/clerk/clerk_id=3> a :clerk ; <http://shop.example/db/clerk#fname> "Kai" ; <http://shop.example/db/clerk#salary> 1900 ;
-  <http://shop.example/db/clerk#ref-shop_id> <http://shop.example/db/shop/shop_id=2> .
+@prefix shop: <http://shop.example/db/shop#> .
+@prefix clerk: <http://shop.example/db/clerk#> .
+<http://shop.example/db/shop/shop_id=1> a :shop ; shop:shopname "North" ; shop:city "Turku" .
+<http://shop.example/db/shop/shop_id=2> a :shop ; shop:shopname "South" ; shop:city "Oulu" .
+<http://shop.example/db/shop/shop_id=3> a :shop ; shop:shopname "East" ; shop:city "Oulu" .
+<http://shop.example/db/clerk/clerk_id=1> a :clerk ; clerk:fname "Ida" ; clerk:salary 2100 ;
+  clerk:ref-shop_id <http://shop.example/db/shop/shop_id=1> .
+<http://shop.example/db/clerk/clerk_id=2> a :clerk ; clerk:fname "Jon" ; clerk:salary 2600 ;
+  clerk:ref-shop_id <http://shop.example/db/shop/shop_id=2> .
+<http://shop.example/db/clerk/clerk_id=3> a :clerk ; clerk:fname "Kai" ; clerk:salary 1900 ;
+  clerk:ref-shop_id <http://shop.example/db/shop/shop_id=2> .
 """
 
 

@@ -65,7 +65,20 @@ def test_account_is_json_and_shows_what_was_understood(cafe: QuestionEngine) -> 
 
 @pytest.mark.parametrize(
     "question",
-    ["", "?", "''", '"', "how many", "the of and", "Wie alt ist Bo Lind?", "年齢", "x" * 5000, "' OR 1=1 } DELETE WHERE { ?s ?p ?o", "\x00\n\t", "1 2 3"],
+    [
+        "",
+        "?",
+        "''",
+        '"',
+        "how many",
+        "the of and",
+        "Wie alt ist Bo Lind?",
+        "年齢",
+        "x" * 5000,
+        "' OR 1=1 } DELETE WHERE { ?s ?p ?o",
+        "\x00\n\t",
+        "1 2 3",
+    ],
     ids=range(12),
 )
 def test_odd_questions_only_ever_select(cafe: QuestionEngine, question: str) -> None:
