@@ -1,6 +1,7 @@
 """From a question to the query that answers it: propose, validate, execute the best few under bounds, choose, or abstain.
 
-The chosen query then goes the way of every query (pipeline/sparql.py) and has no privilege there. Generated queries are SELECT or ASK.
+The chosen query then goes the way of every query (pipeline/sparql.py) and has no privilege there. Generated queries are
+SELECT or ASK.
 """
 
 from __future__ import annotations
@@ -88,9 +89,7 @@ async def translate(question: Question, dataset: Dataset) -> Translation:
         ],
     }
     if 1.0 - risk < settings.abstain_below:
-        raise Abstained(
-            f"the best reading of the question ({chosen.words}) is too uncertain: risk {risk:.2f}", account=account
-        )
+        raise Abstained(f"the best reading of the question ({chosen.words}) is too uncertain: risk {risk:.2f}", account=account)
     rows = answers[best]
     status = "unexecuted" if rows is None else "ok" if rows else "empty"
     return Translation(chosen.sparql, risk, status, account)

@@ -1,0 +1,118 @@
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import msgspec
+import pyoxigraph as ox
+import pytest
+
+from proxy.backends.embedded import EmbeddedBackend
+from proxy.config import Config
+from proxy.errors import Abstained, ModelError
+from proxy.nl.engine import QuestionEngine
+from proxy.nl.onnx import OnnxEncoder
+from proxy.pipeline.dataset import Dataset
+from proxy.pipeline.distil import distil
+from proxy.pipeline.question import Translation, translate
+from proxy.query.operation import DatasetDescription, Question
+
+BIKES = """
+@prefix : <http://bikes.example/terms/> .
+@prefix d: <http://bikes.example/data/> .
+d:b1 a :Bicycle ; :name "Swift" ; :price 400 ; :madeBy d:m1 .
+d:b2 a :Bicycle ; :name "Mule" ; :price 900 ; :madeBy d:m2 .
+d:b3 a :Bicycle ; :name "Finch" ; :price 650 ; :madeBy d:m1 .
+d:m1 a :Maker ; :name "Rad AG" ; :country "Austria" .
+d:m2 a :Maker ; :name "Cykel" ; :country "Denmark" .
+"""
+
+
+@pytest.fixture(scope="module")
+def encoder() -> OnnxEncoder:
+    return OnnxEncoder(threads=1)
+
+
+def run(
+    encoder: OnnxEncoder, act: Callable[[Dataset], Awaitable[Translation]], *, timeout_s: float = 20.0, **nl: object
+) -> Translation:
+    """Do *act* with a dataset over the bicycles, all in one event loop."""
+
+    async def whole() -> Translation:
+        store = ox.Store()
+        store.load(BIKES.encode(), ox.RdfFormat.TURTLE)
+        settings = Config()
+        settings = msgspec.structs.replace(settings, nl=msgspec.structs.replace(settings.nl, timeout_s=timeout_s, **nl))
+        backend = EmbeddedBackend(store)
+        found = await distil(backend, settings.index)
+        dataset = Dataset("default", backend, settings, index=found.index, values=found.values)
+        dataset.engine = QuestionEngine(found.index, found.values, encoder, settings.nl)
+        try:
+            return await act(dataset)
+        finally:
+            await dataset.aclose()
+
+    return asyncio.run(whole())
+
+
+def test_a_question_becomes_the_query_that_answers_it(encoder: OnnxEncoder) -> None:
+    """The query is SELECT, was executed, and the account holds every stage and is JSON."""
+    found = run(encoder, lambda d: translate(Question("What is the price of the Mule?"), d))
+    store = ox.Store()
+    store.load(BIKES.encode(), ox.RdfFormat.TURTLE)
+    assert [s[0].value for s in store.query(found.query)] == ["900"]
+    assert found.status == "ok"
+    assert 0.0 <= found.risk < 0.65
+    account = json.loads(json.dumps(found.account))
+    assert account["query"] == found.query
+    assert {"mentions", "links", "candidates", "executed", "findings", "timings_ms"} <= account.keys()
+
+
+def test_nothing_understood_is_an_abstention(encoder: OnnxEncoder) -> None:
+    """No candidate: the account still says what was looked at."""
+    with pytest.raises(Abstained) as caught:
+        run(encoder, lambda d: translate(Question("?"), d))
+    assert caught.value.account["question"] == "?"
+
+
+def test_too_uncertain_is_an_abstention_with_the_best_guesses(encoder: OnnxEncoder) -> None:
+    """Below the threshold there is no answer, but the candidates are shown."""
+    with pytest.raises(Abstained) as caught:
+        run(encoder, lambda d: translate(Question("What is the price of the Mule?"), d), abstain_below=1.0)
+    assert caught.value.account["candidates"]
+
+
+def test_without_an_engine_the_reason_is_given(encoder: OnnxEncoder) -> None:
+    """A dataset that cannot answer questions says so."""
+
+    async def act(dataset: Dataset) -> Translation:
+        dataset.engine = None
+        return await translate(Question("How many bicycles are there?"), dataset)
+
+    with pytest.raises(ModelError, match="not enabled"):
+        run(encoder, act)
+
+
+def test_the_deadline_holds(encoder: OnnxEncoder) -> None:
+    """An engine that does not finish in time is a model error."""
+    with pytest.raises(ModelError, match="no candidates after"):
+        run(encoder, lambda d: translate(Question("How many bicycles are there in each country?"), d), timeout_s=0.001)
+
+
+def test_a_dataset_description_keeps_candidates_from_being_executed(encoder: OnnxEncoder) -> None:
+    """Our own queries see the default dataset only, so nothing is concluded from it about another one."""
+    question = replace(Question("How many bicycles are there?"), dataset=DatasetDescription(("http://bikes.example/g",)))
+    found = run(encoder, lambda d: translate(question, d))
+    assert found.status == "unexecuted"
+
+
+def test_questions_at_the_same_time_all_get_their_answers(encoder: OnnxEncoder) -> None:
+    """More questions than places wait their turn."""
+    answers: list[Translation] = []
+
+    async def act(dataset: Dataset) -> Translation:
+        answers.extend(await asyncio.gather(*(translate(Question("How many makers are there?"), dataset) for _ in range(5))))
+        return answers[0]
+
+    run(encoder, act)
+    assert len({a.query for a in answers}) == 1 and len(answers) == 5
