@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz
 
+from proxy.errors import CorruptIndex
 from proxy.index.normalise import fold, normalise, without_marks
 from proxy.index.trigrams import LISTS_MOST, POSTINGS_MOST, closest, postings, trigrams
 
 LONGEST = 200
 """Characters; longer values are counted but not kept."""
 
+MAPPED_MOST_BYTES = 1 << 40
+"""Of a database on disk, how much is mapped rather than read; SQLite's own limit may be lower."""
 _CANDIDATES = 96
 _NO_IRI = 0
 _SCHEMA = """
@@ -91,8 +94,42 @@ class ValueIndex:
 
     def __init__(self, connection: sqlite3.Connection, lengths: NDArray[np.int16]) -> None:
         self._connection = connection
-        self._lengths = lengths
+        self.lengths = lengths
+        """(text ids,) characters of each folded text; the fuzzy search needs them all."""
         self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path, lengths: NDArray[Any]) -> ValueIndex:
+        """Map the database at *path*, which nobody writes any more; more may follow its last page (index/archive.py).
+
+        Raises:
+            CorruptIndex: it is none.
+        """
+        try:
+            # immutable: no lock and no look for a journal, so many processes read one file, on read-only media too.
+            connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+            connection.execute(f"PRAGMA mmap_size = {MAPPED_MOST_BYTES}")
+            connection.execute("SELECT 1 FROM text, iri, entry, pair, posting LIMIT 1").fetchone()
+        except sqlite3.Error as exc:
+            raise CorruptIndex(f"{path} does not begin with a value index: {exc}") from exc
+        return cls(connection, lengths)
+
+    def copy_to(self, path: Path) -> None:
+        """Write the database into a new file.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        try:
+            with self._lock:
+                target = sqlite3.connect(str(path))
+                try:
+                    target.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+                    self._connection.backup(target)
+                finally:
+                    target.close()
+        except sqlite3.Error as exc:
+            raise OSError(f"{path} cannot be written: {exc}") from exc
 
     def _rows(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -117,7 +154,7 @@ class ValueIndex:
         *text* is not found.
         """
         wanted = fold(text)[: 2 * LONGEST]
-        ids = closest(self._postings(wanted), self._lengths, len(wanted), limit=max(_CANDIDATES, limit)) if limit > 0 else ()
+        ids = closest(self._postings(wanted), self.lengths, len(wanted), limit=max(_CANDIDATES, limit)) if limit > 0 else ()
         marks = ", ".join("?" * len(ids))
         candidates = self._rows(f"SELECT id, normalised FROM text WHERE id IN ({marks})", [int(i) for i in ids])
         scored = sorted((-likeness(wanted, without_marks(n)), i) for i, n in candidates)[:limit]
