@@ -28,6 +28,8 @@ from proxy.validation.finding import Finding, Severity
 
 AT_ONCE = 2
 """Questions that are worked on at the same time in one event loop; the others wait. One uses its threads fully."""
+CANDIDATE_MOST_S = 5.0
+"""For one candidate's execution: it only gathers evidence, and a bad join must not hold the answer up."""
 _TRIED = 3
 """Times ``execute``: how many candidates are looked at to find that many worth executing."""
 
@@ -64,7 +66,7 @@ async def translate(question: Question, dataset: Dataset) -> Translation:
     proposed = time.perf_counter()
     worth = _validated(proposal.candidates, index, question, settings.execute)
     validated = time.perf_counter()
-    remaining_s = max(0.5, settings.timeout_s - (validated - started))
+    remaining_s = min(CANDIDATE_MOST_S, max(0.5, settings.timeout_s - (validated - started)))
     answers = await _execute(
         [c for c, _ in worth], dataset.backend, question, row_limit=settings.row_limit, timeout_s=remaining_s
     )
