@@ -9,6 +9,7 @@ key, a wrong type or a value out of range raises ConfigError with the dotted key
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ PREFIX = "SPARLANCE_"
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+SecondsOrOff = Annotated[float, Meta(ge=0, le=86_400)]
+Amount = Annotated[float, Meta(ge=0, le=1e9)]
 Positive = Annotated[int, Meta(ge=1)]
 Count = Annotated[int, Meta(ge=0)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
@@ -54,37 +57,101 @@ class Secret:
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
-    """Where Sparlance listens. Port 0: a free one."""
+    """Where Sparlance listens. Port 0: a free one.
+
+    workers: processes on that port. trusted_proxies: addresses and networks whose X-Forwarded-For is believed.
+    """
 
     host: Text = "127.0.0.1"
     port: Port = 8080
     body_limit_bytes: Positive = 104_857_600
     shutdown_timeout_s: Seconds = 10.0
+    workers: Annotated[int, Meta(ge=1, le=256)] = 1
+    trusted_proxies: tuple[Text, ...] = ()
 
 
 class BackendSettings(Struct, frozen=True, kw_only=True):
     """The database: a server at *url*, or the files *load* in an embedded store.
 
     repository: GraphDB repository id, QLever access path name; unused elsewhere.
-    authorization: value of the Authorization header that Sparlance's *own* queries carry; by environment only.
+    update_url: kind "sparql" only: where updates go; empty: to *url*.
+    client_authorization: what becomes of a client's Authorization; auto: "drop" for QLever, "pass" for the others.
+    accept: "explicit" sends one media type upstream, the one of the backend's that the client likes best.
+    forward_timeout: give *timeout_s* to the backend as its own limit where the client gives none.
+    fetches_graphs: the server may fetch graphs named in FROM, so they are held to policy.allowed_services.
+    authorization: value of the Authorization header that Sparlance's *own* queries carry, and with "replace" every
+        request; by environment only.
     """
 
     kind: Literal["oxigraph", "qlever", "graphdb", "sparql"] = "oxigraph"
     url: str = ""
     load: tuple[Text, ...] = ()
     repository: str = ""
+    update_url: str = ""
+    client_authorization: Literal["auto", "pass", "drop", "replace"] = "auto"
+    accept: Literal["pass", "explicit"] = "pass"
+    forward_timeout: bool = False
+    fetches_graphs: bool = False
     timeout_s: Seconds = 60.0
+    idle_timeout_s: Seconds = 60.0
+    total_timeout_s: SecondsOrOff = 0.0
     connect_timeout_s: Seconds = 5.0
     max_connections: Positive = 64
     authorization: Secret = Secret()
 
 
 class PolicySettings(Struct, frozen=True, kw_only=True):
-    """What may pass. *allowed_services*: endpoint IRIs that SERVICE may name."""
+    """What may pass. *allowed_services*: endpoint IRIs that SERVICE may name.
+
+    allowed_parameters: names of administrative parameters of the backend (QLever's cmd, send …) that clients may use.
+    """
 
     allow_updates: bool = False
     allowed_services: tuple[Text, ...] = ()
+    allowed_parameters: tuple[Text, ...] = ()
     unparsable: Literal["forward", "refuse"] = "forward"
+
+
+class LoadSettings(Struct, frozen=True, kw_only=True):
+    """What bounds requests on their way to the backend (docs/load.md). *concurrency* 0: what the kind of backend bears."""
+
+    concurrency: Count = 0
+    max_waiting: Count = 1000
+    max_wait_s: SecondsOrOff = 10.0
+    orphan_bound_s: SecondsOrOff = 60.0
+    breaker_failures: Positive = 5
+    breaker_window_s: Seconds = 30.0
+    breaker_open_first_s: Seconds = 1.0
+    breaker_open_most_s: Seconds = 60.0
+    coalesce: bool = True
+    share_limit_bytes: Count = 262_144
+    share_total_bytes: Count = 16_777_216
+    hold_s: SecondsOrOff = 1.0
+
+
+class LimitSettings(Struct, frozen=True, kw_only=True):
+    """What one client may use. The six numbers replace those of *preset*; 0: as the preset has it."""
+
+    preset: Literal["off", "wikidata"] = "off"
+    requests_per_minute: Amount = 0.0
+    requests_burst: Amount = 0.0
+    query_seconds_per_minute: Amount = 0.0
+    query_seconds_burst: Amount = 0.0
+    errors_per_minute: Amount = 0.0
+    errors_burst: Amount = 0.0
+    max_clients: Positive = 10_000
+
+
+class CacheSettings(Struct, frozen=True, kw_only=True):
+    """Kept answers. *url*: of a Redis or Valkey server; empty: the memory of this process."""
+
+    enabled: bool = False
+    url: str = ""
+    limit_bytes: Positive = 67_108_864
+    entry_limit_bytes: Positive = 262_144
+    ttl_s: Seconds = 60.0
+    keeps_authenticated: bool = False
+    trusted_s: SecondsOrOff = 0.0
 
 
 class IndexSettings(Struct, frozen=True, kw_only=True):
@@ -141,6 +208,9 @@ class Config(Struct, frozen=True, kw_only=True):
     server: ServerSettings = ServerSettings()
     backend: BackendSettings = BackendSettings()
     policy: PolicySettings = PolicySettings()
+    load: LoadSettings = LoadSettings()
+    limits: LimitSettings = LimitSettings()
+    cache: CacheSettings = CacheSettings()
     index: IndexSettings = IndexSettings()
     validation: ValidationSettings = ValidationSettings()
     nl: NlSettings = NlSettings()
@@ -153,6 +223,9 @@ SECTIONS: Mapping[str, type[Struct]] = {
     "server": ServerSettings,
     "backend": BackendSettings,
     "policy": PolicySettings,
+    "load": LoadSettings,
+    "limits": LimitSettings,
+    "cache": CacheSettings,
     "index": IndexSettings,
     "validation": ValidationSettings,
     "nl": NlSettings,
@@ -340,5 +413,41 @@ def _check_together(config: Config) -> None:
         raise ConfigError("backend.url", f"found {_show(backend.url)}; accepted: a root URL such as http://127.0.0.1:7878")
     if backend.url and backend.kind == "graphdb" and not backend.repository:
         raise ConfigError("backend.repository", "not set; accepted: the id of the GraphDB repository")
+    if backend.update_url and backend.kind != "sparql":
+        raise ConfigError("backend.update_url", f'found with backend.kind = "{backend.kind}"; accepted: only with "sparql"')
+    if backend.client_authorization == "replace" and not backend.authorization:
+        variable = variable_of("backend.authorization")
+        raise ConfigError("backend.client_authorization", f'found "replace"; accepted: only with the variable {variable} set')
+    _check_load(config)
     if len(set(config.plugins.enabled)) < len(config.plugins.enabled):
         raise ConfigError("plugins.enabled", f"found {_show(config.plugins.enabled)}; accepted: each plugin once")
+
+
+def _check_load(config: Config) -> None:
+    backend, load, server = config.backend, config.load, config.server
+    if load.concurrency > backend.max_connections:
+        found = f"{load.concurrency}, more than backend.max_connections = {backend.max_connections}"
+        raise ConfigError("load.concurrency", f"found {found}; accepted: at most as many as there are connections")
+    if load.breaker_open_first_s > load.breaker_open_most_s:
+        raise ConfigError("load.breaker_open_first_s", "found more than load.breaker_open_most_s; accepted: at most that")
+    for name in server.trusted_proxies:
+        try:
+            ipaddress.ip_network(name, strict=False)
+        except ValueError as exc:
+            message = f"found {_show(name)}; accepted: addresses and networks such as 10.0.0.7 or 10.0.0.0/8"
+            raise ConfigError("server.trusted_proxies", message) from exc
+    if server.workers > 1 and config.policy.allow_updates:
+        if backend.load:
+            raise ConfigError(
+                "server.workers",
+                f"found {server.workers} with backend.load and policy.allow_updates: each worker has a store of its own, and "
+                "an update would reach one of them; accepted: 1, or a server at backend.url, or no updates",
+            )
+        if config.cache.enabled and not config.cache.url:
+            raise ConfigError(
+                "cache.url",
+                f"not set, with {server.workers} workers and updates allowed: one worker would serve what another has made "
+                "old; accepted: the URL of a Redis or Valkey server, or cache.enabled = false",
+            )
+    if config.cache.url and not config.cache.url.startswith(("redis://", "rediss://", "unix://")):
+        raise ConfigError("cache.url", f"found {_show(config.cache.url)}; accepted: redis://host:port/db, rediss://…, unix://…")

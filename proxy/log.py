@@ -16,11 +16,12 @@ import structlog
 from proxy.config import LogSettings
 
 EVENTS: Mapping[str, str] = {
+    "circuit_changed": "The circuit breaker of a dataset opened, tries again, or closed. dataset, state, reason",
     "engine_built": "The question engine of a dataset can serve. dataset, elapsed_s",
     "engine_failed": "The question engine could not be made; questions are declined. dataset, error",
     "exchange": (
         "A request was answered. method, path, status, bytes, total_ms; where they apply: form, verdict, question, outcome, "
-        "parse_ms, validate_ms, confirm_ms, backend_ms"
+        "parse_ms, validate_ms, confirm_ms, plugins_ms, queue_ms, backend_ms, source (cache or joined)"
     ),
     "index_built": "The index of a dataset can serve. dataset, triples, cells, elapsed_s",
     "index_failed": "The index could not be built; queries are forwarded unchecked, and it is tried again. dataset, error",

@@ -115,7 +115,7 @@ def test_config_show_can_be_read_again(tmp_path, capsys, monkeypatch):
     again.write_text(shown, encoding="utf-8")
     first, second = load_config(tmp_path / "config.toml"), load_config(again)
     assert (second.backend, second.plugins.options) == (first.backend, first.plugins.options)
-    assert config_as_toml(Config()).count("\n[") == 7
+    assert config_as_toml(Config()).count("\n[") == 10
 
 
 def test_plugin_list_says_which_are_on(tmp_path, capsys):

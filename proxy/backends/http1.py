@@ -34,7 +34,7 @@ class Timeouts:
 
     connect: until the connection (and TLS) stands. first_byte: from the request to the response head.
     idle: between two pieces of a body while we are reading; a client that reads slowly does not count.
-    total: until the end of the body, or None.
+    total: from the request to the end of the body, slow readers included; None: no limit.
     """
 
     connect: float = 5.0
@@ -80,6 +80,8 @@ class Connection(asyncio.Protocol):
         self._error: BackendError | ConnectionDied | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._started = time.perf_counter()
+        self._deadline: float | None = None
+        self._total_s = 0.0
 
     # -- what the pool and the response call
 
@@ -106,6 +108,8 @@ class Connection(asyncio.Protocol):
         self.is_idle = False
         self.exchanges += 1
         self._is_head_request = request.method == "HEAD"
+        if timeouts.total is not None:
+            self._deadline, self._total_s = self._started + timeouts.total, timeouts.total
         if self.is_closed:
             raise ConnectionDied
         assert self._transport is not None
@@ -137,7 +141,7 @@ class Connection(asyncio.Protocol):
                 try:
                     await asyncio.wait_for(self._writable, timeouts.idle)
                 except TimeoutError:
-                    raise self._timeout(f"took no byte of the request body for {timeouts.idle:g} s") from None
+                    raise self._timeout(f"took no byte of the request body for {timeouts.idle:g} s", "idle") from None
         else:
             if length is None:
                 self._transport.write(b"0\r\n\r\n")
@@ -152,6 +156,8 @@ class Connection(asyncio.Protocol):
         Raises:
             BackendGarbled, BackendTimeout, BackendUnreachable: the body cannot be completed.
         """
+        if self._deadline is not None and time.perf_counter() > self._deadline and not self._is_complete:
+            raise self._out_of_time()
         if not self._pieces:
             if self._is_complete:
                 return b""
@@ -184,13 +190,17 @@ class Connection(asyncio.Protocol):
         while not is_there():
             if self._error is not None:
                 raise self._error
+            wait_s = limit_s if self._deadline is None else min(limit_s, max(self._deadline - time.perf_counter(), 0.0))
             self._waiter = self._loop.create_future()
-            timer = self._loop.call_later(limit_s, self._expire, self._waiter)
+            timer = self._loop.call_later(wait_s, self._expire, self._waiter)
             try:
                 await self._waiter
             except TimeoutError:
-                what = f"sent nothing more for {limit_s:g} s" if is_body else f"did not answer within {limit_s:g} s"
-                raise self._timeout(what) from None
+                if wait_s < limit_s:
+                    raise self._out_of_time() from None
+                if is_body:
+                    raise self._timeout(f"sent nothing more for {limit_s:g} s", "idle") from None
+                raise self._timeout(f"did not answer within {limit_s:g} s", "first-byte") from None
             finally:
                 timer.cancel()
                 self._waiter = None
@@ -200,9 +210,13 @@ class Connection(asyncio.Protocol):
         if not waiter.done():
             waiter.set_exception(TimeoutError())
 
-    def _timeout(self, what: str) -> BackendTimeout:
+    def _out_of_time(self) -> BackendTimeout:
+        return self._timeout(f"did not end its answer within {self._total_s:g} s", "total")
+
+    def _timeout(self, what: str, limit: str) -> BackendTimeout:
         self.close()
-        return BackendTimeout(f"{self._backend} {what}", backend=self._backend, elapsed_s=self.elapsed_s)
+        message = f"{self._backend} {what} (the {limit} limit)"
+        return BackendTimeout(message, backend=self._backend, elapsed_s=self.elapsed_s, limit=limit)
 
     @property
     def elapsed_s(self) -> float:

@@ -19,13 +19,12 @@ IDLE_LIMIT_S = 15.0
 class PooledResponse:
     """A response whose connection goes back to its pool at the end of the body."""
 
-    __slots__ = ("_connection", "_deadline", "_pool", "_timeouts")
+    __slots__ = ("_connection", "_idle_s", "_pool")
 
-    def __init__(self, pool: ConnectionPool, connection: Connection, timeouts: Timeouts, deadline: float | None) -> None:
+    def __init__(self, pool: ConnectionPool, connection: Connection, idle_s: float) -> None:
         self._pool = pool
         self._connection: Connection | None = connection
-        self._timeouts = timeouts
-        self._deadline = deadline
+        self._idle_s = idle_s
 
     @property
     def status(self) -> int:
@@ -41,10 +40,7 @@ class PooledResponse:
         connection = self._connection
         assert connection is not None
         while True:
-            limit_s = self._timeouts.idle
-            if self._deadline is not None:
-                limit_s = min(limit_s, max(self._deadline - time.perf_counter(), 0.0))
-            data = await connection.read(idle_s=limit_s)
+            data = await connection.read(idle_s=self._idle_s)
             if not data:
                 await self.aclose()
                 return
@@ -92,6 +88,11 @@ class ConnectionPool:
         self.retries = 0
 
     @property
+    def idle_connections(self) -> int:
+        """Connections that are kept for the next exchange."""
+        return len(self._idle)
+
+    @property
     def open_connections(self) -> int:
         """Connections that carry an exchange now."""
         return self._max - self._places
@@ -110,7 +111,6 @@ class ConnectionPool:
             self._places -= 1
         else:
             await self._wait_for_place()
-        deadline = None if timeouts.total is None else time.perf_counter() + timeouts.total
         connection: Connection | None = None
         try:
             # A HEAD may be answered with a body against the rules (Oxigraph's 404), so it never shares a connection.
@@ -134,7 +134,7 @@ class ConnectionPool:
             self._give_place()
             raise
         self._in_use.add(connection)
-        return PooledResponse(self, connection, timeouts, deadline)
+        return PooledResponse(self, connection, timeouts.idle)
 
     def release(self, connection: Connection) -> None:
         """Take *connection* back; one that has not come to the end of its exchange is closed."""
@@ -180,8 +180,9 @@ class ConnectionPool:
                 )
         except TimeoutError as exc:
             raise BackendTimeout(
-                f"{self.name}: no connection within {timeouts.connect:g} s",
+                f"{self.name}: no connection within {timeouts.connect:g} s (the connect limit)",
                 backend=self.name,
+                limit="connect",
                 elapsed_s=time.perf_counter() - started,
             ) from exc
         except OSError as exc:  # ssl.SSLError is one

@@ -20,6 +20,8 @@ class Exchange:
 
     operation: what will be (or was) asked of the backend; for a question, None until a query is chosen.
     parsed: its parse tree; None if it was not parsed or cannot be.
+    client: whom its load is counted for. source: where the answer came from: empty: the backend; else ``cache`` or ``joined``.
+    asked_at: when the backend was asked (``time.perf_counter``); 0: it was not.
     is_rewritten: True once the text differs from what the client sent; only then is text rendered for the backend.
     """
 
@@ -34,6 +36,9 @@ class Exchange:
     response_headers: tuple[tuple[bytes, bytes], ...] = ()
     added_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
+    client: str = ""
+    source: str = ""
+    asked_at: float = 0.0
     started_at: float = field(default_factory=time.perf_counter)
 
     def replace_query(self, text: str) -> None:

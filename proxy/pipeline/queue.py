@@ -21,6 +21,7 @@ from proxy.errors import BackendBusy, BackendTimeout
 RETRY_LEAST_S = 1.0
 """Retry-After counts in whole seconds (RFC 9110, section 10.2.3)."""
 RETRY_MOST_S = 300.0
+ORPHAN_LEAST_S = 1.0
 SERVICE_WEIGHT = 0.2
 """Of the newest service time in the running mean: about the last ten count."""
 
@@ -31,7 +32,7 @@ class QueueStats:
 
     running: places held, orphans included. orphans: held by a query whose client has left. granted: places given.
     full, expired: refused because the queue was full, or the wait too long. displaced: refused to make room for a client with
-        fewer waiting. left: clients that left while they waited. overdue: orphans given up at their bound.
+        fewer waiting. left: clients that left while they waited. overdue: orphans given up at their bound, or to make room.
     waited_s: of all granted places together. service_s: running mean of the time that a place is held; None: none was yet.
     """
 
@@ -115,14 +116,14 @@ class Orphan:
     def __init__(self, queue: BackendQueue, place: Place, bound_s: float) -> None:
         self._queue = queue
         self._place = place
-        queue._orphans += 1
+        queue._orphans[self] = None
         self._timer = asyncio.get_running_loop().call_later(bound_s, self._give_up)
 
     def release(self) -> None:
         """Give the place back; again, or after the bound, it does nothing."""
         if self._place._state is _State.DETACHED:
             self._timer.cancel()
-            self._queue._orphans -= 1
+            del self._queue._orphans[self]
             self._queue._release(self._place)
 
     def _give_up(self) -> None:
@@ -186,7 +187,9 @@ class BackendQueue:
         self._lines: OrderedDict[str, deque[Place]] = OrderedDict()
         """Client → its waiting places, none empty. The first client is the next in turn."""
         self._waiting = 0
-        self._orphans = 0
+        self._orphans: dict[Orphan, None] = {}
+        """In the order in which their clients left."""
+        self._orphan_limit = max(concurrency // 2, 1)
         self._granted = self._full = self._expired = self._displaced = self._left = self._overdue = 0
         self._waited_s = 0.0
         self._service_s: float | None = None
@@ -204,19 +207,24 @@ class BackendQueue:
     ) -> PlacedResponse:
         """Wait for a place, ask the backend, and keep the place as long as the response is open.
 
+        How long a query goes on that nobody listens to, nobody can know; what has run for long is likely to run for as long
+        again. So it keeps its place for twice the time that it had it. Orphans keep at most half of the places: the
+        oldest one gives way, as a database must stay usable where people often press stop.
+
         Args:
             open_: asks; returns when the head is there.
             orphan_bound_s: for a backend that cannot be told to stop: if the client leaves or the time is up before the head is
-                there, the place is kept for so long. None: it is free at once.
+                there, the place is kept for so long at most. None: it is free at once.
         Raises:
             BackendBusy: as ``place``. And what *open_* raises.
         """
         place = await Place(self, client).__aenter__()
         try:
             response = await open_()
-        except (asyncio.CancelledError, BackendTimeout):
-            if orphan_bound_s is not None:
-                place.detach(bound_s=orphan_bound_s)
+        except (asyncio.CancelledError, BackendTimeout) as error:
+            # Without a connection nothing runs.
+            if orphan_bound_s is not None and getattr(error, "limit", "") != "connect":
+                self._keep_orphan(place, orphan_bound_s)
             place.release()
             raise
         except BaseException:
@@ -224,10 +232,16 @@ class BackendQueue:
             raise
         return PlacedResponse(place, response)
 
+    def _keep_orphan(self, place: Place, bound_s: float) -> None:
+        if len(self._orphans) >= self._orphan_limit:
+            next(iter(self._orphans))._give_up()
+        took_s = self._now() - place._since
+        place.detach(bound_s=min(bound_s, max(2 * took_s, ORPHAN_LEAST_S)))
+
     def stats(self) -> QueueStats:
         return QueueStats(
             running=self.concurrency - self._free,
-            orphans=self._orphans,
+            orphans=len(self._orphans),
             waiting=self._waiting,
             granted=self._granted,
             full=self._full,

@@ -7,6 +7,7 @@ tuple.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
@@ -69,6 +70,15 @@ class PluginChain:
         Raises:
             RequestError: a guard refuses. PluginError: a guard failed, which refuses too.
         """
+        if not self._query:
+            return
+        started = time.perf_counter()
+        try:
+            await self._call_query(exchange)
+        finally:
+            _add_time(exchange, started)
+
+    async def _call_query(self, exchange: Exchange) -> None:
         for loaded in self._query:
             before = exchange.operation, exchange.parsed, exchange.is_rewritten, tuple(exchange.added_headers)
             try:
@@ -88,6 +98,15 @@ class PluginChain:
         Raises:
             PluginError: a guard failed.
         """
+        if not self._response:
+            return
+        started = time.perf_counter()
+        try:
+            await self._call_response(exchange)
+        finally:
+            _add_time(exchange, started)
+
+    async def _call_response(self, exchange: Exchange) -> None:
         for loaded in self._response:
             before = tuple(exchange.added_headers)
             try:
@@ -97,6 +116,11 @@ class PluginChain:
                     raise _failure(loaded, "response", error) from error
                 exchange.added_headers[:] = before
                 _log_failure(loaded, "response", error)
+
+
+def _add_time(exchange: Exchange, started: float) -> None:
+    took_ms = (time.perf_counter() - started) * 1000
+    exchange.timings_ms["plugins"] = exchange.timings_ms.get("plugins", 0.0) + took_ms
 
 
 def load_plugins(

@@ -321,6 +321,51 @@ def test_a_query_without_an_answer_may_still_run(how, orphan_bound_s, running):
     run(main())
 
 
+def test_an_orphan_keeps_its_place_twice_as_long_as_it_ran():
+    """Nobody can know how long it goes on; the bound is for the longest."""
+
+    async def main():
+        for ran_s, kept_s in ((0.1, 1.0), (3.0, 6.0), (50.0, 60.0)):
+            queue = make()
+            task = asyncio.create_task(queue.send("a", answer(after_s=1000), orphan_bound_s=60))
+            await asyncio.sleep(ran_s)
+            task.cancel()
+            await asyncio.sleep(kept_s - 0.05)
+            assert queue.stats().orphans == 1
+            await asyncio.sleep(0.1)
+            assert (queue.stats().orphans, queue.stats().running) == (0, 0)
+
+    run(main())
+
+
+def test_orphans_keep_at_most_half_of_the_places():
+    """However many clients leave, the other half serves; the oldest orphan gives way."""
+
+    async def main():
+        queue = make(4)
+        for _ in range(10):
+            task = asyncio.create_task(queue.send("a", answer(after_s=1000), orphan_bound_s=60))
+            await asyncio.sleep(20)
+            task.cancel()
+        await asyncio.sleep(0.1)
+        assert (queue.stats().orphans, queue.stats().running) == (2, 2)
+
+    run(main())
+
+
+def test_without_a_connection_there_is_no_orphan():
+    """A time-out of the connection frees the place at once."""
+
+    async def main():
+        queue = make()
+        error = BackendTimeout("", backend="store", limit="connect")
+        with pytest.raises(BackendTimeout):
+            await queue.send("a", answer(error=error), orphan_bound_s=60)
+        assert queue.stats().running == 0
+
+    run(main())
+
+
 def test_a_backend_that_fails_frees_the_place():
     """Nothing runs where nothing was reached."""
 

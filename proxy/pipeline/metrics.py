@@ -1,0 +1,65 @@
+"""Counting requests: cheap to count, read seldom."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+
+from proxy.pipeline.exchange import Exchange
+
+BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper bounds of the classes of a histogram; one more class has no bound."""
+
+
+class Histogram:
+    """How often a time fell into which class. counts: not cumulated, one more than BOUNDS_S."""
+
+    __slots__ = ("counts", "total_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS_S) + 1)
+        self.total_s = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
+        self.total_s += seconds
+
+
+class Metrics:
+    """What has happened to the requests of this process.
+
+    requests: (form, verdict, class of status) → number; the class is ``2xx`` …, ``none`` where the client left before.
+    stages: parse, validate, confirm, plugins, queue, backend (to the head of its answer), total → how long they took.
+    """
+
+    def __init__(self) -> None:
+        self.started_at = time.time()
+        self.requests: dict[tuple[str, str, str], int] = {}
+        self.stages: dict[str, Histogram] = {}
+        self.response_bytes = 0
+        self.broken = 0
+
+    def observe(self, exchange: Exchange, status: int, size: int, *, is_broken: bool) -> None:
+        """Count one request that is over. size: bytes of the body. is_broken: the body could not be completed."""
+        parsed, operation = exchange.parsed, exchange.operation
+        if exchange.question is not None:
+            form = "question"
+        elif parsed is not None:
+            form = getattr(parsed, "form", "UPDATE")
+        else:
+            form = "other" if operation is None else operation.kind
+        key = form, exchange.verdict or "none", CLASSES.get(status // 100, "none")
+        self.requests[key] = self.requests.get(key, 0) + 1
+        self.response_bytes += size
+        self.broken += is_broken
+        stages = self.stages
+        for name, milliseconds in exchange.timings_ms.items():
+            if name not in stages:
+                stages[name] = Histogram()
+            stages[name].observe(milliseconds / 1000)
+        if "total" not in stages:
+            stages["total"] = Histogram()
+        stages["total"].observe(time.perf_counter() - exchange.started_at)
+
+
+CLASSES = {n: f"{n}xx" for n in range(1, 6)}
