@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
-from proxy.query.operation import OperationKind, SparqlOperation
+from proxy.query.operation import SparqlOperation
 from proxy.query.term import RdfTerm
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -20,6 +21,23 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 Parameters = Sequence[tuple[str, str]]
 """Protocol parameters in order: name, value."""
+
+
+class PathKind(StrEnum):
+    """What one of a backend's own paths takes.
+
+    QUERY, UPDATE, GRAPH_STORE: that operation only. ANY: queries and updates, and the graph store where ``graph`` or
+    ``default`` is in the query string (QLever). STATEMENTS: updates by POST; the statements themselves otherwise (RDF4J).
+    TRANSACTIONS: opens and carries transactions (RDF4J). INFORMATION: GET and HEAD, passed on without being understood.
+    """
+
+    QUERY = "query"
+    UPDATE = "update"
+    GRAPH_STORE = "graph-store"
+    ANY = "any"
+    STATEMENTS = "statements"
+    TRANSACTIONS = "transactions"
+    INFORMATION = "information"
 
 
 HOP_BY_HOP = frozenset(
@@ -118,7 +136,7 @@ class Backend(Protocol):
     def update_path(self) -> str: ...
 
     @property
-    def paths(self) -> Mapping[str, OperationKind]:
+    def paths(self) -> Mapping[str, PathKind]:
         """The backend's own paths that clients may use here, ``query_path`` and ``update_path`` among them.
 
         A path that ends in ``*`` stands for all that begin so.
@@ -127,6 +145,25 @@ class Backend(Protocol):
     @property
     def refused_parameters(self) -> frozenset[str]:
         """Names of protocol parameters with which a client could administer the backend."""
+
+    @property
+    def prefixes(self) -> Mapping[str, str]:
+        """Prefixes that the backend knows undeclared."""
+
+    @property
+    def fetches_graphs(self) -> bool:
+        """Whether a graph named in FROM, FROM NAMED, USING or a graph parameter may be fetched from the web."""
+
+    @property
+    def root_url(self) -> str:
+        """Where the backend is, without a path of its own; empty if it has no address."""
+
+    @property
+    def orphan_s(self) -> float | None:
+        """How long a query may go on in the backend when its client has left before the head of the answer; seconds.
+
+        None: ``send``, when it is cancelled or out of time, has the backend stop the query.
+        """
 
     async def send(self, request: BackendRequest) -> BackendResponse:
         """Pass a client's request on; returns when the response head is there.

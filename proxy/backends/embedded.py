@@ -18,7 +18,7 @@ from typing import IO, Any, Self, TypeVar, cast
 
 import pyoxigraph as ox
 
-from proxy.backends.base import BackendRequest, BackendResponse, Parameters, Solutions
+from proxy.backends.base import BackendRequest, BackendResponse, Parameters, PathKind, Solutions
 from proxy.backends.loading import Progress, Reader, UnreadableFile, format_name
 from proxy.backends.streaming import TEXT, BufferedResponse, ThreadStream, detached, tell
 from proxy.backends.workers import Workers
@@ -137,12 +137,28 @@ class EmbeddedBackend:
         return "/update"
 
     @property
-    def paths(self) -> Mapping[str, OperationKind]:
-        return {"/query": OperationKind.QUERY, "/update": OperationKind.UPDATE, "/store": OperationKind.GRAPH_STORE}
+    def paths(self) -> Mapping[str, PathKind]:
+        return {"/query": PathKind.QUERY, "/update": PathKind.UPDATE, "/store": PathKind.GRAPH_STORE}
 
     @property
     def refused_parameters(self) -> frozenset[str]:
         return frozenset()
+
+    @property
+    def prefixes(self) -> Mapping[str, str]:
+        return {}
+
+    @property
+    def fetches_graphs(self) -> bool:
+        return False
+
+    @property
+    def root_url(self) -> str:
+        return ""
+
+    @property
+    def orphan_s(self) -> float | None:
+        return None  # it counts its own orphans: ``max_queries``
 
     def __len__(self) -> int:
         """Quads in the store."""
@@ -161,6 +177,8 @@ class EmbeddedBackend:
                     return await self._update(operation, base)
                 case OperationKind.GRAPH_STORE:
                     return await self._graph_store(request, operation)
+                case OperationKind.TRANSACTION:
+                    raise _Refusal(404, "The embedded store has no transactions")
         except _Refusal as refusal:
             return _text(refusal.status, str(refusal))
 

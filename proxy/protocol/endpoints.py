@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from urllib.parse import quote
+from dataclasses import dataclass, replace
+from urllib.parse import quote, unquote
 
-from proxy.backends.base import BackendRequest, end_to_end
+from proxy.backends.base import BackendRequest, PathKind, end_to_end
 from proxy.errors import MethodNotAllowed, OperationForbidden, UnknownPath
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath
 from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body, stream_body
+from proxy.protocol.description import readdress
 from proxy.protocol.middleware import EXCHANGE
+from proxy.protocol.paths import handling, require_no_operation, rest_of_path
 from proxy.protocol.questions import QuestionAnswers
 from proxy.protocol.relay import relay, respond_empty
 from proxy.protocol.request import BODY_METHODS, FORM, read_operation, read_parameters, split_media_type, trim_names, unpack
+from proxy.protocol.transactions import METHODS as TRANSACTION_METHODS
+from proxy.protocol.transactions import read_step, read_text
 from proxy.query.operation import DatasetDescription, OperationKind, Question, SparqlOperation
 
 QUERY_METHODS = ("GET", "HEAD", "POST", "QUERY")
@@ -23,12 +27,16 @@ KNOWN_LIMIT_BYTES = 4096
 STORE_METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 
 
+READ_METHODS = ("GET", "HEAD")
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """What a path is. own_path: the backend's, None where the kind of operation decides. expected: None: both kinds."""
 
     path: SparqlPath
     own_path: str | None
+    kind: PathKind
     expected: OperationKind | None
 
 
@@ -55,16 +63,15 @@ class SparqlEndpoints:
                 self._add(prefix, path)
 
     def _add(self, prefix: str, path: SparqlPath) -> None:
-        own = path.dataset.backend.paths
-        for pattern, kind in own.items():
-            # One path for both kinds, as QLever has it, is decided by the parameters.
-            is_shared = path.dataset.backend.query_path == path.dataset.backend.update_path
-            route = Route(path, pattern, None if is_shared and kind is not OperationKind.GRAPH_STORE else kind)
+        backend = path.dataset.backend
+        for pattern, kind in backend.paths.items():
+            route = Route(path, pattern, kind, _EXPECTED.get(kind))
             if pattern.endswith("*"):
-                self._prefixes.append((prefix + pattern[:-1], route))
+                self._prefixes.append((prefix + unquote(pattern[:-1]), route))
             else:
-                self._routes[prefix + pattern] = route
-        self._routes[f"{prefix}/sparql"] = Route(path, None, None)
+                self._routes[prefix + unquote(pattern)] = route
+        is_shared = backend.paths.get(backend.query_path) is PathKind.ANY
+        self._routes[f"{prefix}/sparql"] = Route(path, None, PathKind.ANY if is_shared else PathKind.QUERY, None)
 
     def find(self, path: str) -> Route | None:
         """The route of *path*, or None: then it is not ours."""
@@ -79,10 +86,19 @@ class SparqlEndpoints:
             known = ", ".join([*self._routes, "/text2sparql", "/-/ready"])
             raise UnknownPath(f"nothing is served at {scope['path']}; there is {known}")
         exchange: Exchange = scope[EXCHANGE]
-        if route.expected is OperationKind.GRAPH_STORE:
-            await self._graph_store(scope, receive, send, route, exchange)
-        else:
-            await self._operation(scope, receive, send, route, exchange)
+        kind = route.kind
+        if kind is PathKind.ANY or kind is PathKind.STATEMENTS:
+            parameters = read_parameters(scope["query_string"], "the query string")
+            kind = handling(kind, scope["method"], parameters, field(scope["headers"], b"content-type"))
+        match kind:
+            case PathKind.GRAPH_STORE:
+                await self._graph_store(scope, receive, send, route, exchange)
+            case PathKind.INFORMATION:
+                await self._information(scope, receive, send, route, exchange)
+            case PathKind.TRANSACTIONS:
+                await self._transaction(scope, receive, send, route, exchange)
+            case _:
+                await self._operation(scope, receive, send, route, exchange)
 
     # -- queries and updates
 
@@ -133,7 +149,7 @@ class SparqlEndpoints:
                 method, target(own_path.encode("ascii"), query_string), forwarded(scope, headers), body, operation
             )
             if operation is None:
-                await relay(exchange, await route.path.describe(exchange, request), send)
+                await self._describe(scope, route, exchange, request, send)
                 return
             exchange.operation = operation
             answer = await route.path.run(exchange, request, prefer=prefer)
@@ -141,6 +157,20 @@ class SparqlEndpoints:
                 await respond_empty(exchange, answer, operation.accept, send)
             else:
                 await relay(exchange, answer, send)
+
+    async def _describe(
+        self, scope: Scope, route: Route, exchange: Exchange, request: BackendRequest, send: Send
+    ) -> None:
+        """Pass on a request that names no operation; where the answer is a service description, its endpoint is ours."""
+        headers = [f for f in request.headers if f[0] != b"accept-encoding"]  # it must be read
+        response = await route.path.describe(exchange, replace(request, headers=headers))
+        host = field(request.headers, b"host") or ""
+        path = request.target.partition(b"?")[0].decode("ascii")
+        theirs = [f"http://{host}{path}", f"https://{host}{path}"]
+        if root := route.path.dataset.backend.root_url:
+            theirs += [root + path]
+        ours = f"{scope.get('scheme', 'http')}://{host}{quote(scope['path'])}"
+        await relay(exchange, await readdress(response, theirs, ours), send)
 
     def _read_get(
         self, query_string: bytes, accept: str | None, expected: OperationKind | None
@@ -157,38 +187,101 @@ class SparqlEndpoints:
                 self._known[key] = known
         return known
 
-    # -- graph store
+    # -- what is not SPARQL
 
     async def _graph_store(self, scope: Scope, receive: Receive, send: Send, route: Route, exchange: Exchange) -> None:
         method, headers = scope["method"], scope["headers"]
         if method not in STORE_METHODS:
             raise MethodNotAllowed(f"{method} is not a method of the graph store", allowed=STORE_METHODS)
-        parameters = tuple(read_parameters(scope["query_string"], "the query string"))
+        parameters = self._parameters(scope, route)
         accept = field(headers, b"accept")
-        operation = SparqlOperation(OperationKind.GRAPH_STORE, "", DatasetDescription(), parameters, accept)
-        exchange.operation = operation
-        own_path = route.own_path or ""
-        path = own_path.encode("ascii")
-        if own_path.endswith("*"):
-            # What stands behind is a graph's name, byte for byte.
-            path = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
-            path = path[path.index(path_start(own_path)) :]
-        has_body = method in ("PUT", "POST")
-        with ClientWatch(receive, is_body_read=False) as watch:
-            body = stream_body(headers, receive, limit_bytes=self._limit, at_end=watch.begin) if has_body else b""
-            if not has_body:
-                watch.begin()
-            request = BackendRequest(
-                method, target(path, scope["query_string"]), forwarded(scope, headers), body, operation
-            )
+        exchange.operation = SparqlOperation(OperationKind.GRAPH_STORE, "", DatasetDescription(), parameters, accept)
+        await self._pass_on(scope, receive, send, route, exchange)
+
+    async def _information(self, scope: Scope, receive: Receive, send: Send, route: Route, exchange: Exchange) -> None:
+        method = scope["method"]
+        if method not in READ_METHODS:
+            raise MethodNotAllowed(f"{method} is not allowed here", allowed=READ_METHODS)
+        self._parameters(scope, route)
+        request = BackendRequest(
+            method, target(self._own_path(scope, route), scope["query_string"]), forwarded(scope, scope["headers"])
+        )
+        with ClientWatch(receive):
+            await relay(exchange, await route.path.describe(exchange, request), send)
+
+    async def _transaction(self, scope: Scope, receive: Receive, send: Send, route: Route, exchange: Exchange) -> None:
+        """A transaction is begun at its path, and takes its steps at the path that the backend then names."""
+        method, headers = scope["method"], scope["headers"]
+        is_begin = not (route.own_path or "").endswith("*")
+        allowed = ("POST",) if is_begin else TRANSACTION_METHODS
+        if method not in allowed:
+            raise MethodNotAllowed(f"{method} is not a method of transactions", allowed=allowed)
+        accept = field(headers, b"accept")
+        if is_begin:
+            parameters = self._parameters(scope, route)
+            exchange.operation = SparqlOperation(OperationKind.TRANSACTION, "", DatasetDescription(), parameters, accept)
+            await self._pass_on(scope, receive, send, route, exchange)
+            return
+        step = read_step(method=method, query_string=scope["query_string"], accept=accept)
+        if step.judged is None:
+            exchange.operation = step.operation
+            await self._pass_on(scope, receive, send, route, exchange)
+            return
+        content_type, coding = field(headers, b"content-type"), field(headers, b"content-encoding")
+        body = await read_body(headers, receive, limit_bytes=self._limit)
+        plain = unpack(body, coding, limit_bytes=self._limit) if coding else body
+        judged = await route.path.judge(exchange, read_text(step, content_type=content_type, body=plain))
+        exchange.operation = step.operation
+        fields = forwarded(scope, headers)
+        if exchange.is_rewritten:
+            exchange.is_rewritten = False
+            body = judged.text.encode("utf-8")
+            fields = [f for f in fields if f[0] not in (b"content-type", b"content-encoding", b"content-length")]
+            fields.append((b"content-type", step.judged[1].encode("ascii")))
+        request = BackendRequest(
+            method, target(self._own_path(scope, route), scope["query_string"]), fields, body, step.operation
+        )
+        with ClientWatch(receive):
             answer = await route.path.run(exchange, request)
             assert not isinstance(answer, EmptyAnswer)
             await relay(exchange, answer, send)
 
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send, route: Route, exchange: Exchange) -> None:
+        """Send a request as it came, its body unread, once its operation is allowed."""
+        method, headers = scope["method"], scope["headers"]
+        has_body = method in ("PUT", "POST")
+        path = self._own_path(scope, route)
+        with ClientWatch(receive, is_body_read=False) as watch:
+            body = stream_body(headers, receive, limit_bytes=self._limit, at_end=watch.begin) if has_body else b""
+            if not has_body:
+                watch.begin()
+            fields = forwarded(scope, headers)
+            request = BackendRequest(method, target(path, scope["query_string"]), fields, body, exchange.operation)
+            answer = await route.path.run(exchange, request)
+            assert not isinstance(answer, EmptyAnswer)
+            await relay(exchange, answer, send)
 
-def path_start(own_path: str) -> bytes:
-    """The fixed part of a path pattern."""
-    return own_path.rstrip("*").encode("ascii")
+    @staticmethod
+    def _parameters(scope: Scope, route: Route) -> tuple[tuple[str, str], ...]:
+        parameters = tuple(read_parameters(scope["query_string"], "the query string"))
+        require_no_operation(parameters)
+        _require_no_administration(route.path.dataset.backend.refused_parameters, parameters)
+        return parameters
+
+    @staticmethod
+    def _own_path(scope: Scope, route: Route) -> bytes:
+        own_path = route.own_path or route.path.dataset.backend.query_path
+        if own_path.endswith("*"):
+            return rest_of_path(scope.get("raw_path"), scope["path"], own_path)
+        return own_path.encode("ascii")
+
+
+_EXPECTED = {
+    PathKind.QUERY: OperationKind.QUERY,
+    PathKind.UPDATE: OperationKind.UPDATE,
+    PathKind.STATEMENTS: OperationKind.UPDATE,
+}
+"""What a path takes by its kind; both where it is not listed."""
 
 
 def target(path: bytes, query_string: bytes) -> bytes:
@@ -197,7 +290,7 @@ def target(path: bytes, query_string: bytes) -> bytes:
 
 def _require_no_administration(refused: frozenset[str], parameters: Sequence[tuple[str, str]]) -> None:
     if refused and (found := refused.intersection(name for name, _ in parameters)):
-        raise OperationForbidden(f"{', '.join(sorted(found))}= administers the backend and is not forwarded")
+        raise OperationForbidden(f"{', '.join(sorted(found))}= is not forwarded ([policy] allowed_parameters)")
 
 
 def forwarded(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -50,7 +50,7 @@ def read_operation(
         if media in (SPARQL_QUERY, SPARQL_UPDATE):
             if charset not in (None, "utf-8", "utf8", "us-ascii", "ascii"):
                 raise UnsupportedMediaType(f"charset {charset}: SPARQL text is UTF-8 (SPARQL 1.1 Protocol, section 2.1)")
-            direct = ("query" if media == SPARQL_QUERY else "update", _decode(body, "the body"))
+            direct = ("query" if media == SPARQL_QUERY else "update", decode(body, "the body"))
         elif media == FORM or (media is None and not body):
             parameters += read_parameters(body, "the form")
         else:
@@ -175,7 +175,8 @@ def _values(parameters: Sequence[tuple[str, str]], name: str) -> tuple[str, ...]
     return tuple(value for n, value in parameters if n == name)
 
 
-def _decode(body: bytes, where: str) -> str:
+def decode(body: bytes, where: str) -> str:
+    """*body* as UTF-8 text. Raises MalformedRequest."""
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as exc:

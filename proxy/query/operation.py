@@ -7,9 +7,12 @@ from enum import StrEnum
 
 
 class OperationKind(StrEnum):
+    """TRANSACTION: one step of a transaction that the backend holds open (RDF4J); its parameter ``action`` says which."""
+
     QUERY = "query"
     UPDATE = "update"
     GRAPH_STORE = "graph-store"
+    TRANSACTION = "transaction"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Collection
 
 from proxy.errors import MalformedQuery, MalformedRequest, OperationForbidden
-from proxy.query.model import Load, ParsedOperation, ParsedQuery, ParsedUpdate, Service, walk
-from proxy.query.operation import OperationKind
+from proxy.query.model import Load, Modify, ParsedOperation, ParsedQuery, ParsedUpdate, Service, walk
+from proxy.query.operation import DatasetDescription, OperationKind
 from proxy.query.parse_tokens import expand_codepoints
 from proxy.query.term import Iri
 
@@ -52,11 +52,37 @@ def require_allowed(
     for node in walk(parsed):
         if isinstance(node, Service):
             if not isinstance(node.name, Iri):
-                raise OperationForbidden(f"SERVICE {node.name} could call any server ([policy] allow_services)")
+                raise OperationForbidden(f"SERVICE {node.name} could call any server ([policy] allowed_services)")
             if node.name.value not in allowed_services:
-                raise OperationForbidden(f"SERVICE {node.name} is not allowed ([policy] allow_services)")
+                raise OperationForbidden(f"SERVICE {node.name} is not allowed ([policy] allowed_services)")
         elif isinstance(node, Load) and node.source.value not in allowed_services:
-            raise OperationForbidden(f"LOAD {node.source} is not allowed ([policy] allow_services)")
+            raise OperationForbidden(f"LOAD {node.source} is not allowed ([policy] allowed_services)")
+
+
+def require_local_graphs(
+    parsed: ParsedOperation, dataset: DatasetDescription, *, allowed_services: Collection[str]
+) -> None:
+    """Return if no graph that *parsed* reads could be fetched from elsewhere: for backends that dereference graph names.
+
+    FROM, FROM NAMED, USING and USING NAMED, and what the protocol names in their place (*dataset*), are held to the list that
+    SERVICE and LOAD are held to.
+
+    Raises:
+        OperationForbidden: names the graph and the setting.
+    """
+    if ANY_SERVICE in allowed_services:
+        return
+    described = [dataset]
+    if isinstance(parsed, ParsedQuery):
+        described.append(parsed.dataset)
+    else:
+        described += [operation.using for operation in parsed.operations if isinstance(operation, Modify)]
+    for description in described:
+        for graph in (*description.default_graphs, *description.named_graphs):
+            if graph not in allowed_services:
+                raise OperationForbidden(
+                    f"the backend may fetch <{graph}>, so it must be listed ([policy] allowed_services; backend.fetches_graphs)"
+                )
 
 
 def holds_service(parsed: ParsedOperation) -> bool:

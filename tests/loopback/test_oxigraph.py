@@ -63,7 +63,7 @@ def test_service_description_names_our_address(serve, oxigraph):
     """GET without a query gives the description, with the endpoint where the client found it."""
     proxy = serve(oxigraph.url)
     status, _, body = proxy.request("GET", "/sparql", Accept="application/n-triples")
-    assert status == 200 and f"http://127.0.0.1:{proxy.port}/query".encode() in body
+    assert status == 200 and f"<http://127.0.0.1:{proxy.port}/sparql>".encode() in body
 
 
 HIDDEN = {

@@ -133,7 +133,7 @@ def test_head_has_a_connection_of_its_own(serve, stub):
     backend = stub(script)
     proxy = serve(backend.url)
     assert proxy.request("GET", "/sparql?query=ASK%7B%7D")[2] == b"body"
-    assert proxy.request("HEAD", "/sparql?query=ASK%7B%7D")[0] == 404
+    assert proxy.request("HEAD", "/store?default")[0] == 404
     assert proxy.request("GET", "/sparql?query=ASK%7B%7D")[2] == b"body"
     assert backend.connections == 2
 

@@ -30,7 +30,7 @@ def check(text, expected=QUERY, *, updates=False, services=()):
 )
 def test_a_service_is_found_wherever_it_stands(text):
     """SERVICE is refused at any depth unless its IRI is listed."""
-    with pytest.raises(OperationForbidden, match="allow_services"):
+    with pytest.raises(OperationForbidden, match="allowed_services"):
         check(text)
 
 
@@ -72,7 +72,7 @@ def test_an_update_needs_the_setting():
 )
 def test_updates_may_not_fetch(text):
     """LOAD and SERVICE in an allowed update are held to the list of services."""
-    with pytest.raises(OperationForbidden, match="allow_services"):
+    with pytest.raises(OperationForbidden, match="allowed_services"):
         check(text, UPDATE, updates=True)
 
 
