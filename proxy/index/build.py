@@ -173,6 +173,14 @@ class IndexBuilder:
             if subject != UNTYPED:
                 self._typed_triples[property_] += more
 
+    def set_cells(self, cells: Mapping[tuple[Kind, str, Kind], int]) -> None:
+        """Take all cells at once, from a count of every triple (index/tally.py)."""
+        for (s, p, o), n in cells.items():
+            self._set(s, p, o, n)
+
+    def add_languages(self, property_: str, tags: Iterable[str]) -> None:
+        self._languages[property_].update(tags)
+
     def typed_triples(self, property_: str) -> int:
         """Triples of *property_* so far whose subject has a class, each once; meaningful only with exact kinds."""
         return self._typed_triples[property_]
@@ -193,7 +201,14 @@ class IndexBuilder:
                     found[c, p][o.datatype] += n
         return {key: dict(v) for key, v in sorted(found.items(), key=lambda item: (item[0][0] or "", item[0][1]))}
 
-    def finish(self, *, vocabulary: Vocabulary | None = None, built_at: float = 0.0, epoch: int = 0) -> SupportIndex:
+    def finish(
+        self,
+        *,
+        vocabulary: Vocabulary | None = None,
+        covers_named_graphs: bool = False,
+        built_at: float = 0.0,
+        epoch: int = 0,
+    ) -> SupportIndex:
         """Number kinds and properties in a stable order and make the arrays."""
         kinds = self._instances.keys() | {k for s, _, o in self._cells for k in (s, o)}
         ordered = sorted(kinds, key=lambda k: (k.is_literal, k.datatype or "", sorted(k.classes)))
@@ -216,6 +231,7 @@ class IndexBuilder:
             vocabulary=vocabulary,
             multiplicity=self._multiplicity,
             languages={p: frozenset(tags) for p, tags in self._languages.items()},
+            covers_named_graphs=covers_named_graphs,
             built_at=built_at,
             epoch=epoch,
         )

@@ -56,6 +56,16 @@ def _concat(variable: str, name: str) -> str:
     return f'(GROUP_CONCAT(STR({variable}); separator=" ") AS ?{name})'
 
 
+def graphs() -> str:
+    """?g: the named graphs."""
+    return "SELECT DISTINCT ?g { GRAPH ?g { ?s ?p ?o } }"
+
+
+def beside_named_graphs() -> str:
+    """A solution, if the default graph holds a triple that no named graph has."""
+    return "SELECT ?s { ?s ?p ?o . FILTER NOT EXISTS { GRAPH ?g { ?s ?p ?o } } } LIMIT 1"
+
+
 def classes(class_predicate: str) -> str:
     """?c ?n: every class with the number of its instances."""
     return f"SELECT ?c (COUNT(*) AS ?n) {{ ?s {iri(class_predicate)} ?c }} GROUP BY ?c"

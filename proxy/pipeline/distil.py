@@ -8,22 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol
 
-from proxy.backends.base import Backend
-from proxy.errors import (
-    BackendBusy,
-    BackendGarbled,
-    BackendRefused,
-    BackendTimeout,
-    BackendUnreachable,
-)
+from proxy.backends.base import Backend, Headers
 from proxy.index import chunks
-from proxy.index.build import KIND_CAP, Distribution, IndexBuilder, Row, kind_of, number, text
+from proxy.index.build import KIND_CAP, Distribution, IndexBuilder, kind_of, number, text
 from proxy.index.chunks import Subjects
+from proxy.index.gather import IDENTIFYING, NAMES_MOST
 from proxy.index.literals import NUMBERS, TIMES, as_number, as_text, describe, entries, named_by_iri
 from proxy.index.summary import summary
 from proxy.index.support import UNTYPED, Kind, SupportIndex
@@ -36,24 +30,22 @@ from proxy.index.vocabulary import (
     RELATIONS,
     VocabularyBuilder,
 )
+from proxy.pipeline.asking import DEFAULT_SCOPE, Asker, Failure, Progress, Scope
+from proxy.pipeline.download import Tallied, download
+from proxy.pipeline.journal import Journal
 from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDFS, XSD_STRING, Iri
 
-ROWS_MOST = 500_000
-"""Solutions of one chunk query; a chunk with more is split."""
 MULTIPLICITY_MOST = 2_000_000
 """Triples; for a property with more, how often it repeats is not asked."""
 VOCABULARY_MOST = 50_000
 """Solutions of one vocabulary query. Hints only, so cutting them off costs no proof."""
-NAMES_MOST = 5_000
-"""Instances of one class that are kept by the words in their IRI, where nothing else names them."""
 TERMS_AT_ONCE = 200
-_ATTEMPTS = 3
 _ORDERS = 8
-_IDENTIFYING = 0.9
 
-Progress = Callable[[str, int, int], None]
-"""Called with (phase, parts done, parts in all)."""
-Item = TypeVar("Item")
+Method = Literal["auto", "ask", "download"]
+"""ask: chunk by chunk. download: every triple once, counted here. auto: download up to DOWNLOAD_MOST triples."""
+DOWNLOAD_MOST = 2_000_000
+"""Triples; up to here downloading is faster at any measured size, and takes less than 1 GB (docs/index.md)."""
 
 
 class IndexSettings(Protocol):
@@ -73,22 +65,20 @@ class IndexSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Distilled:
-    """A graph's two indexes, and what making them cost: *queries* sent, *elapsed_s* seconds. Close *values* after use."""
+    """A graph's two indexes, and what making them cost: *queries* sent, *elapsed_s* seconds. Close *values* after use.
+
+    method: how the graph was read. replayed: answers taken from the journal of a build that was killed.
+    """
 
     index: SupportIndex
     values: ValueIndex
     queries: int
     elapsed_s: float
+    method: str = "ask"
+    replayed: int = 0
 
     def summary(self) -> dict[str, Any]:
         return summary(self.index, self.values, queries=self.queries, elapsed_s=self.elapsed_s)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A query that brought no complete answer, and why."""
-
-    reason: str
 
 
 async def distil(
@@ -99,20 +89,37 @@ async def distil(
     values_path: Path | None = None,
     kind_cap: int = KIND_CAP,
     epoch: int = 0,
+    method: Method = "ask",
+    scope: Scope = DEFAULT_SCOPE,
+    duty: float = 1.0,
+    journal: Journal | None = None,
+    headers: Headers = (),
 ) -> Distilled:
-    """Enumerate the graph behind *backend* as its default graph shows it.
+    """Enumerate the graph behind *backend*, as *scope* shows it.
 
     Args:
+        method, scope, duty, journal, headers: as in ``Method``, ``Scope`` and ``Asker``.
         values_path: file for the value index, to be created; None: in memory, 200 to 300 bytes for each value.
         kind_cap: with more kinds than this, or where they cannot be listed, single classes stand in for them.
         epoch: handed on to the index.
     Raises:
         BackendUnreachable: the backend is gone, and did not come back while we waited a little.
     """
-    run = _Run(backend, settings, progress, kind_cap)
+    asker = Asker(
+        backend,
+        timeout_s=settings.chunk_timeout_s,
+        concurrency=settings.concurrency,
+        duty=duty,
+        progress=progress,
+        journal=journal,
+        parameters=scope.parameters,
+        headers=headers,
+    )
+    run = _Run(asker, settings, progress, kind_cap, method, scope)
     values = ValueIndexBuilder(values_path)
     try:
-        return await run.distil(values, epoch)
+        found = await run.distil(values, epoch)
+        return found if journal is None else replace(found, replayed=journal.replayed)
     except BaseException:
         values.close()
         raise
@@ -121,12 +128,15 @@ async def distil(
 class _Run:
     """One build: what has been found so far, and the phases in their order."""
 
-    def __init__(self, backend: Backend, settings: IndexSettings, progress: Progress, kind_cap: int) -> None:
-        self._backend = backend
+    def __init__(
+        self, asker: Asker, settings: IndexSettings, progress: Progress, kind_cap: int, method: Method, scope: Scope
+    ) -> None:
+        self._asker = asker
         self._settings = settings
         self._progress = progress
         self._kind_cap = kind_cap
-        self._queries = 0
+        self._method = method
+        self._scope = scope
         self._builder = IndexBuilder(class_predicate=settings.class_predicate)
         self._instances: dict[str, int] = {}
         self._totals: dict[str, int | None] = {}
@@ -136,74 +146,73 @@ class _Run:
 
     async def distil(self, values: ValueIndexBuilder, epoch: int) -> Distilled:
         started, built_at = time.perf_counter(), time.time()
+        if self._scope.is_listed:
+            await self._list_graphs()
         await self._list_classes()
         await self._list_properties()
+        tallied = await self._download()
+        if tallied is None:
+            await self._enumerate()
+            await self._read_vocabulary()
+            if self._settings.values_per_property:
+                await self._read_values(values)
+        else:
+            self._progress("counting", 0, 0)
+            count = (self._builder, self._vocabulary, values, self._excluded)
+            await asyncio.to_thread(tallied.hand_over, *count, kind_cap=self._kind_cap)
+        self._progress("writing", 0, 0)
+        made = await asyncio.to_thread(values.finish)
+        index = self._builder.finish(
+            vocabulary=self._vocabulary.finish(),
+            covers_named_graphs=self._scope.covers_named_graphs,
+            built_at=built_at,
+            epoch=epoch,
+        )
+        how = "ask" if tallied is None else "download"
+        return Distilled(index, made, self._asker.queries, time.perf_counter() - started, how)
+
+    async def _enumerate(self) -> None:
         await self._find_kinds()
-        await self._each("classes", self._instances, self._read_class)
+        await self._asker.each("classes", self._instances, self._read_class)
         # A property that the list of step one did not have (a write, a list cut short) is read without a total to compare.
         unlisted = sorted(self._builder.properties() - self._totals.keys())
         properties = [p for p in (*self._totals, *unlisted) if p not in self._excluded]
-        await self._each("nodes without a class", properties, self._read_untyped)
-        await self._each("multiplicity", properties, self._read_multiplicity)
-        await self._read_vocabulary()
-        if self._settings.values_per_property:
-            await self._read_values(values)
-        index = self._builder.finish(vocabulary=self._vocabulary.finish(), built_at=built_at, epoch=epoch)
-        return Distilled(index, await asyncio.to_thread(values.finish), self._queries, time.perf_counter() - started)
+        await self._asker.each("nodes without a class", properties, self._read_untyped)
+        await self._asker.each("multiplicity", properties, self._read_multiplicity)
 
-    # -- asking
+    async def _download(self) -> Tallied | None:
+        """Fetch every triple, if that is the way to go; None: it is not, or what came was not what was counted before."""
+        totals = [n for n in self._totals.values() if n is not None]
+        is_counted = len(totals) == len(self._totals) and not any(
+            c.subject_class is None and c.property is None for c in self._builder.incomplete
+        )
+        total = sum(totals)
+        if self._method == "ask" or not is_counted or (self._method == "auto" and total > DOWNLOAD_MOST):
+            return None
+        classes = {c: n for c, n in self._instances.items()}
+        found = await download(self._asker, self._settings, self._progress, total)
+        return found if found is not None and found.agrees_with(self._totals, classes) else None
 
-    async def _ask(self, query: str, *, limit_rows: int = ROWS_MOST) -> list[Row] | Failure:
-        """Run *query*; every way in which an answer can be missing becomes a Failure, but for a backend that is gone."""
-        timeout_s = self._settings.chunk_timeout_s
-        for attempt in range(1, _ATTEMPTS + 1):
-            self._queries += 1
-            try:
-                solutions = await self._backend.select(query, timeout_s=timeout_s, limit_rows=limit_rows)
-            except BackendTimeout:
-                return Failure(f"no answer within {timeout_s:g} s")
-            except BackendRefused as error:
-                return Failure(f"the backend refused with status {error.status}: {' '.join(error.body.split())[:200]}")
-            except BackendGarbled as error:
-                return Failure(f"the answer was not complete: {error}")
-            except BackendBusy as error:
-                if attempt == _ATTEMPTS:
-                    return Failure("the backend was busy")
-                await asyncio.sleep(error.retry_after_s)
-            except BackendUnreachable as error:
-                if attempt == _ATTEMPTS:
-                    # A query that makes the server drop the connection is given up; a server that is down ends the build.
-                    await self._backend.probe(timeout_s=timeout_s)
-                    return Failure(f"the connection broke: {error}")
-                await asyncio.sleep(0.2 * attempt)
-            else:
-                return [dict(zip(solutions.variables, row, strict=True)) for row in solutions.rows]
-        raise AssertionError("the last attempt returns or raises")
+    # -- graphs
 
-    async def _each(self, phase: str, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> None:
-        """Do *work* on all *items*, as many at once as the settings allow."""
-        parts = list(items)
-        rest, done = iter(parts), 0
-        self._progress(phase, 0, len(parts))
-
-        async def worker() -> None:
-            nonlocal done
-            for item in rest:
-                await work(item)
-                done += 1
-                self._progress(phase, done, len(parts))
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(min(self._settings.concurrency, len(parts))):
-                    group.create_task(worker())
-        except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+    async def _list_graphs(self) -> None:
+        """Have every later query read all named graphs, merged; note it if the default graph holds more."""
+        rows = await self._asker.ask(chunks.graphs())
+        beside = await self._asker.ask(chunks.beside_named_graphs())
+        if isinstance(rows, Failure) or isinstance(beside, Failure):
+            reason = next(r.reason for r in (rows, beside) if isinstance(r, Failure))
+            self._builder.give_up(None, None, f"the graphs could not be listed: {reason}")
+            return
+        if beside:
+            self._builder.give_up(None, None, "the default graph holds triples that are in no named graph")
+        if not (names := [g.value for row in rows if isinstance(g := row["g"], Iri) and self._is_writable(g.value)]):
+            return
+        self._asker.read_from(names)
 
     # -- classes, properties, kinds
 
     async def _list_classes(self) -> None:
-        rows = await self._ask(chunks.classes(self._settings.class_predicate))
+        rows = await self._asker.ask(chunks.classes(self._settings.class_predicate))
         if isinstance(rows, Failure):
             self._builder.give_up(None, None, f"the classes could not be listed: {rows.reason}")
             return
@@ -216,9 +225,9 @@ class _Run:
                 self._multi_typed.add(class_)
 
     async def _list_properties(self) -> None:
-        rows = await self._ask(chunks.properties())
+        rows = await self._asker.ask(chunks.properties())
         if isinstance(rows, Failure):
-            rows = await self._ask(chunks.property_names())
+            rows = await self._asker.ask(chunks.property_names())
         if isinstance(rows, Failure):
             self._builder.give_up(None, None, f"the properties could not be listed: {rows.reason}")
             return
@@ -243,7 +252,7 @@ class _Run:
         can_list = True
 
         async def read(class_: str) -> None:
-            rows = await self._ask(chunks.co_classes(self._settings.class_predicate, class_))
+            rows = await self._asker.ask(chunks.co_classes(self._settings.class_predicate, class_))
             if not isinstance(rows, Failure) and all(text(row["c"]) == class_ for row in rows):
                 kinds[Kind(frozenset([class_]))] = self._instances[class_]
                 return
@@ -254,7 +263,7 @@ class _Run:
                 return
             # One kind comes in as many solutions as its classes have orders; a store uses few of them.
             most = _ORDERS * self._kind_cap
-            rows = await self._ask(chunks.kinds_of(self._settings.class_predicate, class_), limit_rows=most)
+            rows = await self._asker.ask(chunks.kinds_of(self._settings.class_predicate, class_), limit_rows=most)
             if isinstance(rows, Failure):
                 can_list = False
                 return
@@ -265,7 +274,7 @@ class _Run:
             kinds.update(counted)
             can_list = len(kinds) <= self._kind_cap
 
-        await self._each("kinds", self._instances, read)
+        await self._asker.each("kinds", self._instances, read)
         if not can_list or len(kinds) > self._kind_cap:
             self._builder.are_kinds_exact = False
             kinds = {Kind(frozenset([c])): n for c, n in self._instances.items()}
@@ -281,7 +290,7 @@ class _Run:
         if failed is None:
             self._builder.add(found.without(self._excluded), class_)
             return
-        names = await self._ask(chunks.property_names(subjects))
+        names = await self._asker.ask(chunks.property_names(subjects))
         properties = self._totals if isinstance(names, Failure) else sorted(text(row["p"]) for row in names)
         for p in properties:
             if p in self._excluded:
@@ -299,20 +308,20 @@ class _Run:
     async def _fill(self, found: Distribution, subjects: Subjects, property_: str | None) -> Failure | None:
         """Read one chunk into *found*; a Failure leaves *found* unusable."""
         subject = UNTYPED if subjects.class_ is None else Kind(frozenset([subjects.class_]))
-        rows = await self._ask(chunks.shapes(subjects, property_))
+        rows = await self._asker.ask(chunks.shapes(subjects, property_))
         if isinstance(rows, Failure):
             return rows
         found.add_shapes(rows, subject, property_)
         if not found.nodes:
             return None
-        rows = await self._ask(chunks.object_classes(subjects, property_))
+        rows = await self._asker.ask(chunks.object_classes(subjects, property_))
         if isinstance(rows, Failure):
             return rows
         are_multi_typed = any(text(row["j"]) in self._multi_typed for row in rows)
         if are_multi_typed and self._builder.are_kinds_exact:
-            rows = await self._ask(chunks.object_kinds(subjects, property_))
+            rows = await self._asker.ask(chunks.object_kinds(subjects, property_))
         elif are_multi_typed:
-            typed = await self._ask(chunks.typed_objects(subjects, property_))
+            typed = await self._asker.ask(chunks.typed_objects(subjects, property_))
             if isinstance(typed, Failure):
                 return typed
             found.add_typed(typed, subject, property_)
@@ -347,7 +356,7 @@ class _Run:
             return
         most = []
         for side in ("subject", "object"):
-            rows = await self._ask(chunks.multiplicity(property_, of="subject" if side == "subject" else "object"))
+            rows = await self._asker.ask(chunks.multiplicity(property_, of="subject" if side == "subject" else "object"))
             if isinstance(rows, Failure) or not rows:
                 return
             most.append(number(rows[0]["n"]))
@@ -359,28 +368,28 @@ class _Run:
         """Read names, descriptions and hierarchy; a query that fails here costs a hint and is passed over."""
 
         async def read_declared(class_: str) -> None:
-            rows = await self._ask(chunks.declared(class_, limit=VOCABULARY_MOST))
+            rows = await self._asker.ask(chunks.declared(class_, limit=VOCABULARY_MOST))
             if not isinstance(rows, Failure):
                 self._vocabulary.add_declared(class_, rows)
 
         async def read_relation(relation: str) -> None:
-            rows = await self._ask(chunks.statements(relation, limit=VOCABULARY_MOST))
+            rows = await self._asker.ask(chunks.statements(relation, limit=VOCABULARY_MOST))
             if not isinstance(rows, Failure):
                 self._vocabulary.add_relation(relation, rows)
 
-        await self._each("declarations", (*CLASS_CLASSES, *PROPERTY_CLASSES), read_declared)
-        await self._each("hierarchy", [r for r in RELATIONS if r in self._totals], read_relation)
+        await self._asker.each("declarations", (*CLASS_CLASSES, *PROPERTY_CLASSES), read_declared)
+        await self._asker.each("hierarchy", [r for r in RELATIONS if r in self._totals], read_relation)
         declared = self._vocabulary.declared_classes() | self._vocabulary.declared_properties()
         terms = sorted(t for t in declared.union(self._instances, self._totals) if self._is_writable(t))
         described = [p for p in (*LABELS, *COMMENTS) if p in self._totals]
         parts = [(p, terms[i : i + TERMS_AT_ONCE]) for p in described for i in range(0, len(terms), TERMS_AT_ONCE)]
 
         async def read_texts(part: tuple[str, Sequence[str]]) -> None:
-            rows = await self._ask(chunks.statements_about(part[1], part[0]))
+            rows = await self._asker.ask(chunks.statements_about(part[1], part[0]))
             if not isinstance(rows, Failure):
                 self._vocabulary.add_texts(part[0], rows)
 
-        await self._each("labels", parts, read_texts)
+        await self._asker.each("labels", parts, read_texts)
 
     # -- values
 
@@ -403,16 +412,16 @@ class _Run:
 
         async def read_names(class_: str) -> None:
             limit = min(NAMES_MOST, self._settings.values_per_property)
-            rows = await self._ask(chunks.names(self._subjects(class_), LABELS, limit=limit))
+            rows = await self._asker.ask(chunks.names(self._subjects(class_), LABELS, limit=limit))
             if not isinstance(rows, Failure):
                 async with writing:
                     await asyncio.to_thread(values.add, named_by_iri(rows, class_))
 
-        await self._each("values", pairs, read_pair)
+        await self._asker.each("values", pairs, read_pair)
         nameless = [
-            c for c, n in self._instances.items() if named.get(c, 0) < _IDENTIFYING * n and not c.startswith((OWL, RDF, RDFS))
+            c for c, n in self._instances.items() if named.get(c, 0) < IDENTIFYING * n and not c.startswith((OWL, RDF, RDFS))
         ]
-        await self._each("names", nameless, read_names)
+        await self._asker.each("names", nameless, read_names)
 
     async def _values_of(
         self, class_: str | None, property_: str, datatypes: Mapping[str, int]
@@ -420,11 +429,11 @@ class _Run:
         """Read the literals of one pair; *datatypes*: how many triples of each there are."""
         cap = self._settings.values_per_property
         subjects = Subjects(self._settings.class_predicate, class_)
-        rows = await self._ask(chunks.values(subjects, property_, limit=cap + 1, longest=LONGEST), limit_rows=cap + 1)
+        rows = await self._asker.ask(chunks.values(subjects, property_, limit=cap + 1, longest=LONGEST), limit_rows=cap + 1)
         found = [] if isinstance(rows, Failure) else await asyncio.to_thread(entries, rows, class_, property_)
         if sum(e.count for e in found) == sum(datatypes.values()) and len(found) <= cap:
             return found, describe(found, is_complete=True, distinct=len(found))
-        counted = await self._ask(chunks.distinct_values(subjects, property_))
+        counted = await self._asker.ask(chunks.distinct_values(subjects, property_))
         distinct = None if isinstance(counted, Failure) or not counted else number(counted[0]["n"])
         low, high = await self._extremes(subjects, property_, datatypes.keys() & NUMBERS)
         earliest, latest = await self._extremes(subjects, property_, datatypes.keys() & TIMES)
@@ -433,5 +442,5 @@ class _Run:
 
     async def _extremes(self, subjects: Subjects, property_: str, datatypes: Iterable[str]) -> tuple[Any, Any]:
         wanted = sorted(datatypes)
-        rows = await self._ask(chunks.extremes(subjects, property_, wanted)) if wanted else []
+        rows = await self._asker.ask(chunks.extremes(subjects, property_, wanted)) if wanted else []
         return (None, None) if isinstance(rows, Failure) or not rows else (rows[0]["lo"], rows[0]["hi"])

@@ -1,0 +1,199 @@
+"""How the distiller asks: one query after another, answers complete or failed with a reason, at a gentle pace."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+from proxy.backends.base import Backend, BackendRequest, Headers, Parameters, Solutions
+from proxy.errors import BackendBusy, BackendGarbled, BackendRefused, BackendTimeout, BackendUnreachable
+from proxy.index import chunks
+from proxy.index.build import Row
+from proxy.pipeline.journal import Journal
+from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
+
+ROWS_MOST = 500_000
+"""Solutions of one chunk query; a chunk with more is split."""
+_ATTEMPTS = 3
+_PAUSE_LEAST_S = 0.001
+
+Progress = Callable[[str, int, int], None]
+"""Called with (phase, parts done, parts in all)."""
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A query that brought no complete answer, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which graphs the index is about.
+
+    parameters: protocol parameters that choose them. is_listed: all named graphs, merged by FROM, for a backend that has no
+    parameter for it. covers_named_graphs: the default graph that is read so holds every triple of every graph.
+    """
+
+    parameters: Parameters = ()
+    is_listed: bool = False
+    covers_named_graphs: bool = False
+
+
+DEFAULT_SCOPE = Scope()
+
+
+class Asker:
+    """Runs the distiller's queries.
+
+    Args:
+        timeout_s: for one query.
+        concurrency: queries at once. duty: share of the time, over 0 up to 1, in which one is running; the rest is pause.
+        journal: answers of a build that was killed; it is asked first, and told every answer.
+        headers: host and credential, for what goes through ``Backend.send``.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        timeout_s: float,
+        concurrency: int = 1,
+        duty: float = 1.0,
+        progress: Progress = lambda phase, done, total: None,
+        journal: Journal | None = None,
+        parameters: Parameters = (),
+        headers: Headers = (),
+    ) -> None:
+        self._backend = backend
+        self._timeout_s = timeout_s
+        self._concurrency = concurrency
+        self._duty = duty
+        self._progress = progress
+        self._journal = journal
+        self._parameters = parameters
+        self._headers = headers
+        self._from = ""
+        self.queries = 0
+
+    def read_from(self, graphs: Iterable[str]) -> None:
+        """From now on every query reads these graphs, merged (FROM)."""
+        self._from = "".join(f"FROM {chunks.iri(g)} " for g in graphs)
+
+    def _scoped(self, query: str) -> str:
+        # The first brace opens the pattern of the whole query: nothing before it can hold one.
+        return query.replace("{", self._from + "{", 1) if self._from else query
+
+    async def ask(self, query: str, *, limit_rows: int = ROWS_MOST) -> list[Row] | Failure:
+        """Run *query*; every way in which an answer can be missing becomes a Failure, but for a backend that is gone."""
+        query = self._scoped(query)
+        if self._journal is not None and (known := self._journal.get(query)) is not None:
+            await asyncio.sleep(0)
+            return _rows(known)
+        for attempt in range(1, _ATTEMPTS + 1):
+            self.queries += 1
+            started = time.perf_counter()
+            try:
+                solutions = await self._select(query, limit_rows)
+            except BackendTimeout:
+                return Failure(f"no answer within {self._timeout_s:g} s")
+            except BackendRefused as error:
+                return Failure(f"the backend refused with status {error.status}: {' '.join(error.body.split())[:200]}")
+            except BackendGarbled as error:
+                return Failure(f"the answer was not complete: {error}")
+            except BackendBusy as error:
+                if attempt == _ATTEMPTS:
+                    return Failure("the backend was busy")
+                await asyncio.sleep(error.retry_after_s)
+            except BackendUnreachable as error:
+                if attempt == _ATTEMPTS:
+                    # A query that makes the server drop the connection is given up; a server that is down ends the build.
+                    await self._backend.probe(timeout_s=self._timeout_s)
+                    return Failure(f"the connection broke: {error}")
+                await asyncio.sleep(0.2 * attempt)
+            else:
+                if self._journal is not None:
+                    self._journal.put(query, solutions)
+                return _rows(solutions)
+            finally:
+                await self._pause(time.perf_counter() - started)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _select(self, query: str, limit_rows: int) -> Solutions:
+        if self._parameters:
+            return await self._backend.select(
+                query, timeout_s=self._timeout_s, limit_rows=limit_rows, parameters=self._parameters
+            )
+        return await self._backend.select(query, timeout_s=self._timeout_s, limit_rows=limit_rows)
+
+    async def _pause(self, busy_s: float) -> None:
+        pause_s = busy_s * (1 - self._duty) / self._duty
+        if pause_s > _PAUSE_LEAST_S:
+            await asyncio.sleep(pause_s)
+
+    async def each(self, phase: str, items: Iterable[Item], work: Callable[[Item], Awaitable[None]]) -> None:
+        """Do *work* on all *items*, as many at once as *concurrency* allows."""
+        parts = list(items)
+        rest, done = iter(parts), 0
+        self._progress(phase, 0, len(parts))
+
+        async def worker() -> None:
+            nonlocal done
+            for item in rest:
+                await work(item)
+                done += 1
+                self._progress(phase, done, len(parts))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(self._concurrency, len(parts))):
+                    group.create_task(worker())
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The whole graph as N-Triples, in pieces.
+
+        Raises:
+            BackendError: there is no complete answer, or another format comes.
+        """
+        query = f"CONSTRUCT {{ ?s ?p ?o }} {self._from}WHERE {{ ?s ?p ?o }}"
+        self.queries += 1
+        request = _download(query, self._backend.query_path, self._parameters, self._headers)
+        response = await self._backend.send(request)
+        try:
+            content_type = next((v for n, v in response.headers if n == b"content-type"), b"")
+            is_right = content_type.partition(b";")[0].strip().lower() in (b"application/n-triples", b"text/plain")
+            if response.status != 200 or not is_right:
+                found = f"{response.status} {content_type.decode('latin-1')}"
+                raise BackendGarbled(f"no N-Triples, but {found}", backend=self._backend.name)
+            async for piece in response.chunks():
+                started = time.perf_counter()
+                yield piece
+                # The time that counting takes is time in which we keep others from this processor.
+                await self._pause(time.perf_counter() - started)
+        finally:
+            await response.aclose()
+
+
+def _rows(solutions: Solutions) -> list[Row]:
+    return [dict(zip(solutions.variables, row, strict=True)) for row in solutions.rows]
+
+
+def _download(query: str, path: str, parameters: Parameters, own: Headers) -> BackendRequest:
+    accept = "application/n-triples"
+    operation = SparqlOperation(OperationKind.QUERY, query, DatasetDescription(), tuple(parameters), accept)
+    target = path + ("?" + urlencode(parameters, quote_via=quote) if parameters else "")
+    headers = [
+        *own,
+        (b"accept", accept.encode("ascii")),
+        (b"content-type", b"application/sparql-query"),
+        (b"user-agent", b"sparlance"),
+    ]
+    return BackendRequest("POST", target.encode("ascii"), headers, query.encode("utf-8"), operation)

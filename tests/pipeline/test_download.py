@@ -1,0 +1,168 @@
+"""Counting every triple here gives the same indexes as asking for every chunk; what does not come whole is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pyoxigraph as ox
+import pytest
+
+from proxy.backends.embedded import EmbeddedBackend
+from proxy.config import IndexSettings
+from proxy.index.tally import Tally
+from proxy.pipeline import distil as distil_module
+from proxy.pipeline.distil import distil
+from proxy.query.term import RDF_TYPE
+from tests.pipeline.test_distil import EX, random_graph, seen_cells, true_cells, true_matrix
+
+SETTINGS = IndexSettings(values_per_property=1000)
+
+
+def both_ways(store: ox.Store, settings=SETTINGS, **more):
+    async def run():
+        backend = EmbeddedBackend(store)
+        return [await distil(backend, settings, method=m, **more) for m in ("ask", "download")]
+
+    asked, downloaded = asyncio.run(run())
+    assert (asked.method, downloaded.method) == ("ask", "download")
+    return asked, downloaded
+
+
+def entries(values):
+    rows = values._rows(
+        "SELECT entry.text, language, datatype, p.value, c.value, count, subject, normalised FROM entry "
+        "LEFT JOIN iri AS p ON p.id = property_id LEFT JOIN iri AS c ON c.id = class_id JOIN text ON text.id = text_id"
+    )
+    pairs = values._rows(
+        "SELECT c.value, p.value, number_of_distinct, low, high, earliest, latest, is_complete FROM pair "
+        "LEFT JOIN iri AS p ON p.id = property_id LEFT JOIN iri AS c ON c.id = class_id"
+    )
+    return Counter(rows), Counter(pairs)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_ways_give_the_same(seed):
+    """S, instances, multiplicities, languages, vocabulary, every value and every summary, on graphs with all oddities."""
+    store = random_graph(seed)
+    asked, downloaded = both_ways(store)
+    a, d = asked.index, downloaded.index
+    assert seen_cells(downloaded) == true_cells(store)[0]
+    assert d.matrix == dict(true_matrix(store)) == a.matrix
+    assert (d.kinds, d.instances.tolist()) == (a.kinds, a.instances.tolist())
+    assert (d.multiplicity, d.languages, d.incomplete) == (a.multiplicity, a.languages, a.incomplete)
+    for name in ("superclasses", "superproperties", "declared_classes", "declared_properties"):
+        assert getattr(d.vocabulary, name) == getattr(a.vocabulary, name)
+    for name in ("labels", "comments"):
+        sets = [{t: set(v) for t, v in getattr(i.vocabulary, name).items()} for i in (a, d)]
+        assert sets[0] == sets[1]
+    assert entries(downloaded.values) == entries(asked.values)
+    assert downloaded.queries < asked.queries
+
+
+@pytest.mark.parametrize("seed", range(40, 55))
+def test_class_atoms_are_the_same(seed):
+    """Over the cap of kinds single classes stand in, counted alike."""
+    store = random_graph(seed)
+    asked, downloaded = both_ways(store, kind_cap=2)
+    assert not downloaded.index.are_kinds_exact
+    assert seen_cells(downloaded) == seen_cells(asked)
+    assert downloaded.index.class_instances == asked.index.class_instances
+
+
+@pytest.mark.parametrize("seed", range(55, 65))
+def test_another_class_predicate_and_exclusions(seed):
+    """wdt:P31-like predicates, and properties that are left out with a note."""
+    store = random_graph(seed)
+    for quad in list(store):
+        if quad.predicate.value == RDF_TYPE:
+            store.remove(quad)
+            store.add(ox.Quad(quad.subject, ox.NamedNode(EX + "P31"), quad.object))
+    settings = IndexSettings(class_predicate=EX + "P31", excluded_namespaces=(EX + "p1",), values_per_property=3)
+    asked, downloaded = both_ways(store, settings)
+    cells = Counter({k: n for k, n in true_cells(store, EX + "P31")[0].items() if not k[1].startswith(EX + "p1")})
+    assert seen_cells(downloaded) == seen_cells(asked) == cells
+    assert downloaded.index.incomplete == asked.index.incomplete
+    assert downloaded.index.class_predicate == EX + "P31"
+
+
+def test_auto_downloads_small_graphs_and_asks_large_ones(monkeypatch):
+    """The line is a number of triples."""
+    store = random_graph(1)
+
+    def method() -> str:
+        return asyncio.run(distil(EmbeddedBackend(store), SETTINGS, method="auto")).method
+
+    assert method() == "download"
+    monkeypatch.setattr(distil_module, "DOWNLOAD_MOST", 3)
+    assert method() == "ask"
+
+
+class Cut(EmbeddedBackend):
+    """Its N-Triples are a 200 that is not whole, or not N-Triples."""
+
+    def __init__(self, store: ox.Store, spoil) -> None:
+        super().__init__(store)
+        self.spoil = spoil
+
+    async def send(self, request):
+        response = await super().send(request)
+        whole = b"".join([piece async for piece in response.chunks()])
+
+        class Spoilt:
+            status = response.status
+            headers = response.headers
+
+            async def chunks(self_):
+                yield self.spoil(whole)
+
+            async def aclose(self_):
+                await response.aclose()
+
+        return Spoilt()
+
+
+def drop_last_lines(whole: bytes) -> bytes:
+    return b"".join(whole.splitlines(keepends=True)[:-2])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        drop_last_lines,
+        lambda whole: whole[: len(whole) * 2 // 3],
+        lambda whole: whole[: len(whole) // 2] + b"\nThe SPARQL operation has been cancelled\n",
+        lambda whole: whole + b"<http://e/new> <http://e/p> <http://e/written/meanwhile> .\n",
+        lambda whole: b"",
+        lambda whole: whole.replace(b"http://example.org/C1>", b"http://example.org/C2>"),
+    ],
+    ids=["lines missing", "cut in a line", "an error in a 200", "data changed", "nothing", "other classes"],
+)
+def test_what_does_not_add_up_is_asked_for(spoil):
+    """Every property and class must come as often as the backend counts it; else chunk by chunk, and exact again."""
+    store = random_graph(3)
+    made = asyncio.run(distil(Cut(store, spoil), SETTINGS, method="download"))
+    assert made.method == "ask"
+    assert seen_cells(made) == true_cells(store)[0]
+
+
+def test_oddly_written_lines_are_read():
+    """Tabs, comments, blank lines, no blank before the dot, escapes, a piece that ends within a character."""
+    text = (
+        "# a comment\n\n"
+        "<http://e/a>\t<http://e/p>  \"x \\u00E9\\n<y> .\"@en-GB .   # more\n"
+        "_:b1 <http://e/p> _:b2.\r\n"
+        "<http://e/a> <http://e/p> \"é\"^^<http://e/t>.\n"
+        "<http://e/a> <http://e/p> \"é\"^^<http://e/t> .\n"
+        "<http://e/\\u00E4> <http://e/p> \"\" ."
+    ).encode()
+    for size in (1, 2, 7, 1000):
+        tally = Tally(RDF_TYPE)
+        for i in range(0, len(text), size):
+            tally.add(text[i : i + size])
+        tally.close()
+        store = ox.Store()
+        store.load(text, ox.RdfFormat.N_TRIPLES)
+        assert tally.properties == {"http://e/p": len(store)} == {"http://e/p": 4}
+        found = {str(row["s"]) + getattr(row["o"], "lexical", "") for row in tally.statements("http://e/p")}
+        assert "<http://e/ä>" in found and "<http://e/a>x é\n<y> ." in found
