@@ -114,13 +114,12 @@ def evidence(candidates: Sequence[Candidate], chosen: int, answers: Sequence[Row
     c = candidates[chosen]
     sets = [None if a is None else frozenset(a) for a in answers]
     own = sets[chosen] if chosen < len(sets) else None
-    rivals = [o.score for i, o in enumerate(candidates) if i != chosen and (i >= len(sets) or sets[i] != own)]
+    rivals = [o.score for i, o in enumerate(candidates) if i != chosen]
     f = c.features
     named = ("cosine", "coverage", "least", "dropped", "chosen", "sketch_rank", "precision", "bridges")
     return {
         "bias": 1.0,
         "lead": max(-3.0, min(3.0, c.score - max(rivals))) if rivals else 3.0,
-        "agreement": sum(1.0 for i, s in enumerate(sets) if i != chosen and s is not None and s == own) / max(1, len(sets) - 1),
         "empty": float(own is not None and not own),
         **{k: f.get(k, 0.0) for k in named},
     }
