@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fit the ranking's weights and the confidence's calibration on question–query pairs over many graphs.
 
-    fit_ranking.py collect BENCH -o features.jsonl [--every N] [--part I/N]    run the engine and its candidates, note who is right
+    fit_ranking.py collect BENCH -o features.jsonl [--every N] [--part I/N]    run the engine, note which candidates are right
     fit_ranking.py fit features.jsonl… -o proxy/nl/models/weights.json
 
 *fit* maximises, over the questions that have a right candidate, the softmax probability of the right ones among all (linear in
@@ -29,7 +29,6 @@ KEPT = 100
 
 def collect(args: argparse.Namespace) -> None:
     from benchmarks.questions import Gold, build, load, run
-
     from proxy.nl.ir import render
     from proxy.nl.onnx import OnnxEncoder
     from proxy.query.operation import Question
@@ -39,7 +38,11 @@ def collect(args: argparse.Namespace) -> None:
     folders = sorted(p.parent for p in args.bench.glob("*/graph.nt.gz"))
     with args.output.open("w") as out:
         for number, folder in enumerate(folders):
-            if number % parts != part or (folder / "graph.nt.gz").stat().st_size > 700_000 or (args.kg and folder.name not in args.kg):
+            if (
+                number % parts != part
+                or (folder / "graph.nt.gz").stat().st_size > 700_000
+                or (args.kg and folder.name not in args.kg)
+            ):
                 continue
             store, records = load(folder)
             engine = build(store, encoder)
@@ -66,7 +69,9 @@ def collect(args: argparse.Namespace) -> None:
 Matrix = NDArray[np.float64]
 
 
-def softmax_fit(groups: list[tuple[Matrix, NDArray[np.bool_]]], start: Matrix, *, l2: float, steps: int = 400, rate: float = 0.05) -> Matrix:
+def softmax_fit(
+    groups: list[tuple[Matrix, NDArray[np.bool_]]], start: Matrix, *, l2: float, steps: int = 400, rate: float = 0.05
+) -> Matrix:
     x = np.concatenate([g[0] for g in groups])
     right = np.concatenate([g[1] for g in groups])
     bounds = np.cumsum([0, *(len(g[1]) for g in groups)])
@@ -106,7 +111,9 @@ def fit(args: argparse.Namespace) -> None:
         for i, c in enumerate(r["candidates"]):
             for k, v in c["x"].items():
                 x[i, at[k]] = v
-        data.append((r["kg"], x, np.array([c["right"] for c in r["candidates"]]), np.array([c["empty"] for c in r["candidates"]])))
+        data.append(
+            (r["kg"], x, np.array([c["right"] for c in r["candidates"]]), np.array([c["empty"] for c in r["candidates"]]))
+        )
     sd = np.concatenate([d[1] for d in data]).std(axis=0) + 1e-6
     sd = np.maximum(sd, 0.02)
 
@@ -155,8 +162,10 @@ def fit(args: argparse.Namespace) -> None:
     ranked = np.argsort(np.argsort(p)) + 1
     n1 = y.sum()
     auc = (ranked[y == 1].sum() - n1 * (n1 + 1) / 2) / (n1 * (len(y) - n1))
-    print(f"confidence AUC {auc:.3f}; share answered and right among them at 0.2 / 0.35 / 0.5: "
-          + " ".join(f"{(p >= t).mean():.2f}/{y[p >= t].mean():.2f}" for t in (0.2, 0.35, 0.5)))
+    print(
+        f"confidence AUC {auc:.3f}; share answered and right among them at 0.2 / 0.35 / 0.5: "
+        + " ".join(f"{(p >= t).mean():.2f}/{y[p >= t].mean():.2f}" for t in (0.2, 0.35, 0.5))
+    )
     w = solve(data)
     for k, v in sorted(zip(names, w.tolist(), strict=True), key=lambda kv: -abs(kv[1])):
         print(f"  {k:40} {v:8.3f}  (x sd {v * sd[at[k]]:6.3f})")

@@ -4,11 +4,13 @@
     questions.py BENCH [--kg NAME …] [--limit N] [--every N] [-o out.jsonl] [--show KIND]
 
 BENCH holds one folder per graph: graph.nt.gz, ontology.ttl, and questions.json (question, query, answer, key_vars,
-ordered, order_groups) or pairs.jsonl (question, sparql). A question counts as right (EX) if the columns of the answer, in some
-order, hold the same set of rows as the gold answer; where the gold answer fixes an order, the same rows in that order, ties free.
+ordered, order_groups) or pairs.jsonl (question, sparql). A question counts as right (EX) if the columns of the answer, in
+some order, hold the same set of rows as the gold answer; where the gold answer fixes an order, the same rows in that order,
+ties free.
 
 Besides EX of the first candidate: EX after execution of the best few, whether a right candidate is among the best 5 and 20 or
-anywhere, milliseconds, and what kind of loss it is: *enumeration* (no candidate is right), *ranking* (one is, but another was chosen),
+anywhere, milliseconds, and what kind of loss it is: *enumeration* (no candidate is right), *ranking* (one is, but another was
+chosen),
 *projection* (the chosen one has the gold rows among its columns, or the other way round).
 """
 
@@ -26,11 +28,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-# A script's own folder comes first on the path, and this one holds a proxy.py: the package must win.
-sys.path[0] = str(Path(__file__).resolve().parents[1])
-
 import msgspec
 import pyoxigraph as ox
+
+# A script's own folder comes first on the path, and this one holds a proxy.py: the package must win.
+sys.path[0] = str(Path(__file__).resolve().parents[1])
+# ruff: noqa: E402
 
 from proxy.config import Config
 from proxy.nl.engine import QuestionEngine
@@ -168,8 +171,12 @@ def class_predicate_of(store: ox.Store) -> str | None:
     owl = "http://www.w3.org/2002/07/owl#"
     if store.query(f"ASK {{ ?s a ?c FILTER(!STRSTARTS(STR(?c), '{owl}')) }}"):
         return None
-    found = list(store.query(f"SELECT ?p (COUNT(*) AS ?n) {{ ?s ?p ?c . ?c a <{owl}Class> FILTER(!ISBLANK(?s)) "
-                             "FILTER(!STRSTARTS(STR(?p), 'http://www.w3.org/')) } GROUP BY ?p ORDER BY DESC(?n) LIMIT 1"))
+    found = list(
+        store.query(
+            f"SELECT ?p (COUNT(*) AS ?n) {{ ?s ?p ?c . ?c a <{owl}Class> FILTER(!ISBLANK(?s)) "
+            "FILTER(!STRSTARTS(STR(?p), 'http://www.w3.org/')) } GROUP BY ?p ORDER BY DESC(?n) LIMIT 1"
+        )
+    )
     return str(found[0]["p"].value) if found else None
 
 

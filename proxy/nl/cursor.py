@@ -35,7 +35,7 @@ class Cursor:
         i, of = start, False
         while self.is_open(i) and len(words) + len(context) < limit:
             item, w = self.items[i], self.w[i]
-            if item.kind in ("mark", "number") or w in BREAKS or w in NEGATIONS:
+            if item.kind in ("mark", "number") or self._breaks(i) or w in NEGATIONS:
                 break
             if w == "of":
                 if of and context:
@@ -66,6 +66,15 @@ class Cursor:
                 (context if of else words).append(w)
             i += 1
         return " ".join(words), " ".join(context), i
+
+    def _breaks(self, i: int) -> bool:
+        """Whether item *i* ends a phrase; an order that is placed, not asked for, does not."""
+        if self.w[i] in ("order", "rank"):
+            return (i > 0 and self.w[i - 1] in ("in", "and", "ascending", "descending")) or self.w[i + 1 : i + 2] in (
+                ["by"],
+                ["them"],
+            )
+        return self.w[i] in BREAKS
 
     def phrase_before(self, end: int, *, limit: int = 4) -> tuple[str, int]:
         """The words right before position *end*, back to a break."""

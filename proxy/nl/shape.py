@@ -24,6 +24,12 @@ def sketches(items: Sequence[Item]) -> list[Sketch]:
     """The readings of a question, likeliest first; at least one."""
     first = read(items)
     found = [first]
+    end = next((i for i, item in enumerate(items[:-1]) if item.text in (".", "?", "!")), None)
+    later = tuple(s for s in first.select if end is not None and s.at > end)
+    if later and len(later) < len(first.select) and not any(s.aggregate for s in first.select):
+        # "Which shops are open? List their names." asks for the names only.
+        first = replace(first, select=later)
+        found = [first, replace(found[0], note="both sentences")]
     # "the highest salary" may be MAX, or the entity with it; "how many X" may be stored as a number.
     if first.order is not None and first.order.limit == 1 and len(first.select) == 1 and first.order.adjective:
         lower = first.order.adjective

@@ -35,16 +35,20 @@ def select(cur: Cursor, superlative: Ordering | None) -> tuple[Slot, ...]:
             while back > 0 and cur.w[back] in ("the", "their", "its", "corresponding", "respective", "total", "a"):
                 back -= 1
             before = " ".join(cur.w[max(0, back - 1) : back + 1])
-            if cur.w[back] in ("and", ",") or before in ("along with", "together with", "well as"):
+            if (
+                cur.w[back] in ("and", ",")
+                or (cur.w[back], cur.w[i]) == ("with", "number")
+                or before in ("along with", "together with", "well as")
+            ):
                 slots.extend(clause(cur, i))
     if not slots and superlative is not None and superlative.slot is not None and superlative.slot.context:
         s = superlative.slot
         slots.append(Slot(s.context, "", s.at, s.to))
-    if any(s.words for s in slots):
+    if any(s.words and s.aggregate is Aggregate.COUNT for s in slots):
         slots = [s for s in slots if s.words or s.context]
     unique: dict[tuple[str, Aggregate | None], Slot] = {}
     for s in slots:
-        unique.setdefault((s.words, s.aggregate), s)
+        unique[s.words, s.aggregate] = s
     return tuple(unique.values())
 
 
@@ -100,7 +104,7 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
     while i < n:
         while i < n and w[i] in FILLERS:
             i += 1
-        if not cur.is_open(i) or cur.items[i].kind == "mark":
+        if not cur.is_open(i) or cur.items[i].kind == "mark" or w[i] == "how":
             break
         if (
             cur.items[i].kind == "value"
