@@ -145,11 +145,18 @@ def fit(args: argparse.Namespace) -> None:
             rivals = [s[i] for i in order[:12] if i != best]
             f = dict(zip(names, x[best].tolist(), strict=True))
             row = {
-                "bias": 1.0, "lead": min(3.0, float(s[best] - max(rivals))) if rivals else 3.0, "empty": float(empty[best]),
-                "cosine": f.get("cosine", 0.0), "coverage": f.get("coverage", 0.0), "least": f.get("least", 0.0), "dropped": f.get("dropped", 0.0),
-                "chosen": f.get("chosen", 0.0), "sketch_rank": f.get("sketch_rank", 0.0), "precision": f.get("precision", 0.0),
+                "bias": 1.0,
+                "lead": min(3.0, float(s[best] - max(rivals))) if rivals else 3.0,
+                "empty": float(empty[best]),
+                "cosine": f.get("cosine", 0.0),
+                "coverage": f.get("coverage", 0.0),
+                "least": f.get("least", 0.0),
+                "dropped": f.get("dropped", 0.0),
+                "chosen": f.get("chosen", 0.0),
+                "sketch_rank": f.get("sketch_rank", 0.0),
+                "precision": f.get("precision", 0.0),
                 "bridges": f.get("bridges", 0.0),
-            }  # fmt: skip
+            }
             xs.append(list(row.values()))
             ys.append(float(y[best]))
             keys = list(row)
@@ -170,12 +177,21 @@ def fit(args: argparse.Namespace) -> None:
     for k, v in sorted(zip(names, w.tolist(), strict=True), key=lambda kv: -abs(kv[1])):
         print(f"  {k:40} {v:8.3f}  (x sd {v * sd[at[k]]:6.3f})")
     if args.output:
-        args.output.write_text(json.dumps({
-            "note": "Fitted by benchmarks/fit_ranking.py on question–query pairs over many graphs (docs/questions.md); numbers only.",
-            "questions": total, "graphs": len(fold), "out_of_fold": {"first": round(hits / total, 3), "with_evidence": round(hits_evidence / total, 3)},
-            "weights": {k: round(v, 4) for k, v in zip(names, w.tolist(), strict=True)},
-            "calibration": {k: round(v, 4) for k, v in zip(keys, calibration.tolist(), strict=True)},
-        }, indent=1, ensure_ascii=False) + "\n")  # fmt: skip
+        args.output.write_text(
+            json.dumps(
+                {
+                    "note": "Fitted by benchmarks/fit_ranking.py on pairs over many graphs (docs/questions.md); numbers only.",
+                    "questions": total,
+                    "graphs": len(fold),
+                    "out_of_fold": {"first": round(hits / total, 3), "with_evidence": round(hits_evidence / total, 3)},
+                    "weights": {k: round(v, 4) for k, v in zip(names, w.tolist(), strict=True)},
+                    "calibration": {k: round(v, 4) for k, v in zip(keys, calibration.tolist(), strict=True)},
+                },
+                indent=1,
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
 
 
 def main() -> None:

@@ -213,15 +213,28 @@ def evaluate(folder: Path, encoder: OnnxEncoder, args: argparse.Namespace) -> li
         kind = "right" if answers and right[pick] else "none" if not answers else "enumeration" if not anywhere else "ranking"
         if kind != "right" and gold.is_projection(chosen):
             kind = "projection" if kind == "ranking" else "projection, not enumerated"
-        out.append({
-            "kg": folder.name, "id": gold.id, "question": gold.question, "gold": gold.query, "ex": float(bool(answers) and right[pick]),
-            "first": float(bool(right) and right[0]), "at5": float(any(right[:5])), "at20": float(any(right)), "anywhere": float(anywhere),
-            "ms": ms, "kind": kind, "n": len(proposal.candidates), "hardness": record.get("hardness"),
-            "query": proposal.candidates[pick].sparql if answers else None,
-            "words": proposal.candidates[pick].words if answers else None,
-            "shape": proposal.account["shape"], "timings": proposal.account["timings_ms"],
-            "right": next((c.words for c, r in zip(proposal.candidates, right, strict=False) if r), None),
-        })  # fmt: skip
+        out.append(
+            {
+                "kg": folder.name,
+                "id": gold.id,
+                "question": gold.question,
+                "gold": gold.query,
+                "ex": float(bool(answers) and right[pick]),
+                "first": float(bool(right) and right[0]),
+                "at5": float(any(right[:5])),
+                "at20": float(any(right)),
+                "anywhere": float(anywhere),
+                "ms": ms,
+                "kind": kind,
+                "n": len(proposal.candidates),
+                "hardness": record.get("hardness"),
+                "query": proposal.candidates[pick].sparql if answers else None,
+                "words": proposal.candidates[pick].words if answers else None,
+                "shape": proposal.account["shape"],
+                "timings": proposal.account["timings_ms"],
+                "right": next((c.words for c, r in zip(proposal.candidates, right, strict=False) if r), None),
+            }
+        )
     print(line(folder.name, out) + f"  ready={ready_s:.1f}s", flush=True)
     return out
 
@@ -234,8 +247,8 @@ def line(name: str, records: list[dict[str, Any]]) -> str:
     kinds = Counter(r["kind"] for r in records)
     lost = " ".join(f"{k}={v}" for k, v in kinds.most_common() if k != "right")
     return (
-        f"{name:30} n={len(records):4} ex={mean('ex'):.3f} first={mean('first'):.3f} @5={mean('at5'):.3f} @20={mean('at20'):.3f} "
-        f"any={mean('anywhere'):.3f} p50={ms[len(ms) // 2]:.0f}ms max={ms[-1]:.0f}ms  {lost}"
+        f"{name:30} n={len(records):4} ex={mean('ex'):.3f} first={mean('first'):.3f} "
+        f"@5={mean('at5'):.3f} @20={mean('at20'):.3f} any={mean('anywhere'):.3f} p50={ms[len(ms) // 2]:.0f}ms max={ms[-1]:.0f}ms  {lost}"
     )
 
 
