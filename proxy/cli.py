@@ -56,10 +56,13 @@ def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
         "url": "backend.url",
         "repository": "backend.repository",
         "timeout_s": "backend.timeout_s",
+        "workers": "server.workers",
         "host": "server.host",
         "port": "server.port",
     }
     values = {key: getattr(parsed, flag) for flag, key in flags.items() if getattr(parsed, flag, None) is not None}
+    if "backend.timeout_s" in values:
+        values["backend.idle_timeout_s"] = values["backend.timeout_s"]
     if getattr(parsed, "load", None):
         values["backend.load"] = parsed.load
     # What the command line serves replaces what the file serves.
@@ -107,6 +110,13 @@ def _index_show(parsed: argparse.Namespace) -> int:
     from proxy.commands import show_index
 
     return show_index(_config(parsed), as_json=parsed.format == "json")
+
+
+def _index_ttql(parsed: argparse.Namespace) -> int:
+    from proxy.commands import show_ttql
+
+    limits = {"floor": parsed.floor, "budget_tokens": parsed.budget_tokens, "budget_lines": parsed.budget_lines}
+    return show_ttql(_config(parsed), parsed.classes or (), depth=parsed.depth, sample=parsed.sample, **limits)
 
 
 def _config_check(parsed: argparse.Namespace) -> int:
@@ -167,6 +177,7 @@ def parser() -> argparse.ArgumentParser:
     )
     _listens(serve)
     _reads_from(serve)
+    serve.add_argument("--workers", metavar="N", type=int, help="processes on the port; default 1")
     serve.add_argument("--no-index", action="store_true", help="pure proxy: no checks, no questions")
     serve.add_argument("--no-nl", action="store_true", help="no questions: saves the memory of the models")
     serve.add_argument("--allow-updates", action="store_true", help="forward SPARQL updates instead of refusing them (403)")
@@ -219,6 +230,21 @@ def parser() -> argparse.ArgumentParser:
     _reads_from(show)
     show.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
+    ttql = _command(
+        index,
+        "ttql",
+        _index_ttql,
+        "Describe the graph as text, class by class: paths, how common they are, example values (docs/ttql.md).",
+        "sparlance index ttql --load graph.ttl --depth 2 --budget-tokens 4000",
+    )
+    _reads_from(ttql)
+    ttql.add_argument("--class", dest="classes", metavar="IRI", action="append", help="only this class; may be repeated")
+    ttql.add_argument("--depth", metavar="H", type=_count, help="edges on a path, 1 to 8; default 3")
+    ttql.add_argument("--sample", metavar="N", type=_count, help="instances of each class that examples come from; default 100")
+    ttql.add_argument("--floor", metavar="F", type=_share, help="leave out edges that fewer than this share of nodes have")
+    ttql.add_argument("--budget-tokens", metavar="N", type=_count, help="at most so many tokens, of four characters each")
+    ttql.add_argument("--budget-lines", metavar="N", type=_count, help="at most so many lines")
+
     config = commands.add_parser("config", help="Check or show the settings.").add_subparsers(metavar="ACTION", required=True)
     for name, run, what in (
         ("check", _config_check, "Tell whether every setting can be used, and load the plugins; starts nothing."),
@@ -246,6 +272,22 @@ def _command(commands: Any, name: str, run: Any, what: str, example: str) -> arg
     )
     parser.set_defaults(run=run)
     return parser  # type: ignore[no-any-return]
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) < 10**9):
+        raise argparse.ArgumentTypeError("a whole number from 1 is wanted")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError("a number from 0 to 1 is wanted")
+    return share
 
 
 def _configured(parser: argparse.ArgumentParser) -> None:

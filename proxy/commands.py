@@ -59,7 +59,33 @@ class ProgressLine:
 def serve(config: Config) -> int:
     """Serve until a signal says stop."""
     require_source(config)
+    if config.server.workers > 1:
+        return _serve_by_workers(config)
     return _run(*_prepare(config), told=_nothing_more)
+
+
+def _serve_by_workers(config: Config) -> int:
+    """Take the port, then have workers serve it; each makes its own application."""
+    from proxy.log import configure
+    from proxy.workers import Siblings, Supervisor, Worker
+
+    configure(config.log)
+    with _listen(config) as listener, tempfile.TemporaryDirectory(prefix="sparlance-") as folder:
+
+        def work(worker: Worker) -> int:
+            is_speaker = worker.is_first and worker.number == 0
+            app = _load(config, worker=worker.number, is_quiet=not is_speaker)
+            siblings = Siblings(Path(folder), worker.number, app.numbers)
+            app.gather = siblings.pages
+
+            async def told(url: str, datasets: Sequence[Any]) -> None:
+                await siblings.start()
+                worker.tell_ready()
+
+            return _run(app, listener, told=told, is_quiet=not is_speaker)
+
+        server = config.server
+        return Supervisor(work, workers=server.workers, shutdown_s=server.shutdown_timeout_s, failed=FAILED).run()
 
 
 def demo(config: Config) -> int:
@@ -85,6 +111,7 @@ def demo(config: Config) -> int:
         settings = msgspec.structs.replace(
             config,
             backend=BackendSettings(load=tuple(str(Path(folder, name)) for name in files)),
+            server=msgspec.structs.replace(config.server, workers=1),
             index=msgspec.structs.replace(config.index, enabled=True),
             validation=msgspec.structs.replace(config.validation, policy="reject"),
             nl=msgspec.structs.replace(config.nl, enabled=True),
@@ -111,25 +138,40 @@ async def _nothing_more(url: str, datasets: Sequence[Any]) -> None:
 
 def _prepare(config: Config) -> tuple[Any, socket.socket]:
     """Take the port, then make the application, which reads the files."""
-    from proxy.app import create_app
     from proxy.log import configure
-    from proxy.server import bind, is_loopback
 
     configure(config.log)
-    listener = bind(config.server)
-    if not is_loopback(listener):
-        _say(f"warning: {config.server.host} can be reached by other machines, and Sparlance asks nobody who they are")
-    progress = ProgressLine(sys.stderr)
+    listener = _listen(config)
     try:
-        return create_app(config, load_progress=progress.of("loading")), listener
+        return _load(config), listener
     except BaseException:
         listener.close()
         raise
+
+
+def _listen(config: Config) -> socket.socket:
+    from proxy.server import bind, is_loopback
+
+    listener = bind(config.server)
+    if not is_loopback(listener):
+        _say(f"warning: {config.server.host} can be reached by other machines, and Sparlance asks nobody who they are")
+    return listener
+
+
+def _load(config: Config, *, worker: int | None = None, is_quiet: bool = False) -> Any:
+    """Make the application, showing how far the files are read."""
+    from proxy.app import create_app
+
+    if is_quiet:
+        return create_app(config, worker=worker)
+    progress = ProgressLine(sys.stderr)
+    try:
+        return create_app(config, worker=worker, load_progress=progress.of("loading"))
     finally:
         progress.end()
 
 
-def _run(app: Any, listener: socket.socket, *, told: Told) -> int:
+def _run(app: Any, listener: socket.socket, *, told: Told, is_quiet: bool = False) -> int:
     import structlog
 
     from proxy.server import run, url_of
@@ -141,8 +183,9 @@ def _run(app: Any, listener: socket.socket, *, told: Told) -> int:
         datasets = tuple(app.datasets)
         names = ", ".join(dataset.backend.name for dataset in datasets)
         structlog.get_logger().info("serving", url=url, backend=names, version=__version__)
-        waits = "; the index is being built, /-/ready tells when" if app.config.index.enabled else ""
-        print(f"Sparlance answers at {url}/sparql, in front of {names}{waits}", flush=True)
+        if not is_quiet:
+            waits = "; the index is being built, /-/ready tells when" if app.config.index.enabled else ""
+            print(f"Sparlance answers at {url}/sparql, in front of {names}{waits}", flush=True)
         tasks.add(asyncio.create_task(_coroutine(told(url, datasets))))
 
     return DONE if run(app, listener, app.config.server, announce=announce) else FAILED
@@ -272,6 +315,36 @@ def show_index(config: Config, *, as_json: bool) -> int:
         print(f"\n{class_}  ({instances} instances)")
         for property_, triples in sorted(shown["properties_by_class"][class_].items()):
             print(f"    {property_}  {triples}")
+    return DONE
+
+
+def show_ttql(
+    config: Config,
+    classes: Sequence[str],
+    *,
+    depth: int | None,
+    sample: int | None,
+    floor: float | None,
+    budget_tokens: int | None,
+    budget_lines: int | None,
+) -> int:
+    """Build the index and print the TTQL document, or as much of it as is wanted."""
+    from proxy.index.ttql_text import render
+    from proxy.pipeline.ttql import describe
+
+    async def text() -> str:
+        async with _dataset(config, nl=False) as dataset:
+            progress = ProgressLine(sys.stderr)
+            try:
+                document = await describe(
+                    dataset, classes, progress=progress.of("describing"), depth=depth, sample=sample, floor=floor,
+                    budget_tokens=budget_tokens, budget_lines=budget_lines,
+                )  # fmt: skip
+            finally:
+                progress.end()
+            return render(document)
+
+    print(asyncio.run(text()), end="")
     return DONE
 
 

@@ -28,6 +28,7 @@ EVENTS: Mapping[str, str] = {
     "plugin_failed": "A watching plugin failed, or one failed while shutting down; the request went on. plugin, hook, error",
     "request_failed": "A bug of ours: a request ended in an unforeseen exception. path",
     "serving": "Requests are accepted. url, backend, version",
+    "worker_ended": "A worker died and will be replaced. worker, pid, how, restart_s",
     "transfer_broken": "A response could not be completed after it had begun; the connection was closed. error",
 }
 """Event → what it says, and its fields. ``request_id`` is bound to whatever is logged during a request."""

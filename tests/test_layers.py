@@ -25,6 +25,7 @@ ALLOWED = {
     "config": {"errors", "query"},
     "log": {"config"},
     "server": {"config", "errors"},
+    "workers": {"errors"},
     "demo": {"query"},
 }
 EVERYBODY = {"app", "cli", "commands", "__main__"}  # the parts that put the others together

@@ -18,6 +18,8 @@ import structlog
 from proxy.backends.base import Backend
 from proxy.errors import ProxyError
 from proxy.index.support import SupportIndex
+from proxy.pipeline.ttql import TtqlKeeper
+from proxy.pipeline.gateway import Gateway
 
 if TYPE_CHECKING:
     from proxy.config import Config
@@ -31,6 +33,8 @@ REBUILD_PAUSE_S = 30.0
 SETTLE_S = 2.0
 """After a change, so that a series of updates costs one rebuild."""
 
+UNMADE: Any = None
+"""In place of a gateway; the dataset then makes one."""
 Progress = Callable[[str, int, int], None]
 """Called with (phase, parts done, parts in all)."""
 
@@ -96,6 +100,7 @@ class Dataset:
 
     name: as in the paths of several datasets; ``default`` for the only one.
     distil: builds the index; None turns the index (and so validation and questions) off.
+    gateway: sends to the backend; None: one without a cache is made.
     make_engine: called in a worker thread after each build; None turns questions off.
     retry_first_s: pause after the first failed build; it doubles. rebuild_pause_s, settle_s: see the constants.
     index, values, engine: None until built. They are replaced, never changed, by a rebuild: take one reference per request.
@@ -117,9 +122,18 @@ class Dataset:
     is_stale: bool = False
     builds: int = 0
     counters: Counters = field(default_factory=Counters)
+    gateway: Gateway = field(default_factory=lambda: UNMADE)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
     _retired: list[ValueIndex] = field(default_factory=list)
+    ttql: TtqlKeeper = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ttql = TtqlKeeper(self)
+
+    def __post_init__(self) -> None:
+        if self.gateway is UNMADE:
+            self.gateway = Gateway(self.name, self.backend, self.settings)
 
     def start(self) -> None:
         """Begin to build the index in the background; call once, in the event loop."""
@@ -134,8 +148,10 @@ class Dataset:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        await self.ttql.aclose()
         for values in (*self._retired, *([self.values] if self.values is not None else [])):
             values.close()
+        await self.gateway.aclose()
         await self.backend.aclose()
 
     def mark_stale(self) -> None:
@@ -226,6 +242,8 @@ class Dataset:
             self._fail(self.index_build, error, started)
             log.warning("index_failed", error=self.index_build.error, exc_info=not isinstance(error, ProxyError))
             return False
+        if self.index is not None and self.index.triples != distilled.index.triples:
+            await self.gateway.renew()  # somebody has changed the data behind our back
         self._install(distilled)
         self.builds += 1
         self.index_build.elapsed_s = time.perf_counter() - started

@@ -26,7 +26,7 @@ from proxy.query.keywords import holds_keyword
 from proxy.query.model import ParsedOperation, ParsedQuery, QueryForm
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
 from proxy.query.parse import parse
-from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed
+from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed, require_local_graphs
 from proxy.validation.check import check
 from proxy.validation.finding import Finding, Severity
 
@@ -97,6 +97,8 @@ class SparqlPath:
         assert operation is not None
         if operation.kind is OperationKind.GRAPH_STORE:
             self._require_store_allowed(request.method)
+        elif operation.kind is OperationKind.TRANSACTION:
+            self._require_transactions_allowed()
         else:
             operation = await self._understand(exchange, operation)
             answer = await self._validate(exchange, operation, prefer)
@@ -126,9 +128,20 @@ class SparqlPath:
         index = self.dataset.index
         return None if index is None else self._check(operation, parsed, index)
 
+    async def judge(self, exchange: Exchange, operation: SparqlOperation) -> SparqlOperation:
+        """Hold the text within a transaction to the policy; return it as the plugins leave it. Nothing is proved about it:
+        it reads what only its transaction sees.
+
+        Raises:
+            As ``run``.
+        """
+        self._require_transactions_allowed()
+        exchange.operation = operation
+        return await self._understand(exchange, operation)
+
     async def describe(self, exchange: Exchange, request: BackendRequest) -> BackendResponse:
         """Pass on a GET that names no operation: the service description, or what only the backend knows."""
-        response = await self.dataset.backend.send(request)
+        response = await self.dataset.gateway.send(exchange, request)
         exchange.status, exchange.verdict = response.status, "pass"
         exchange.response_headers = tuple(response.headers)
         return response
@@ -161,16 +174,19 @@ class SparqlPath:
             allow_updates=self._policy.allow_updates,
             allowed_services=self._policy.allowed_services,
         )
+        if self.dataset.backend.fetches_graphs:
+            require_local_graphs(parsed, operation.dataset, allowed_services=self._policy.allowed_services)
+            return  # the graphs of the protocol are not in the key
         if len(operation.text) <= CACHED_TEXT_LIMIT:
             _remember(self._allowed, key, parsed)
 
     async def _parse(self, text: str) -> ParsedOperation:
         if len(text) > CACHED_TEXT_LIMIT:
-            return await asyncio.to_thread(parse, text) if len(text) > LONG_TEXT else parse(text)
+            return await asyncio.to_thread(self._parse_now, text) if len(text) > LONG_TEXT else self._parse_now(text)
         known = self._parsed.get(text)
         if known is None:
             try:
-                known = parse(text)
+                known = self._parse_now(text)
             except MalformedQuery as error:
                 known = error.with_traceback(None)
             _remember(self._parsed, text, known)
@@ -179,6 +195,9 @@ class SparqlPath:
         if isinstance(known, MalformedQuery):
             raise MalformedQuery(str(known), line=known.line, column=known.column)
         return known
+
+    def _parse_now(self, text: str) -> ParsedOperation:
+        return parse(text, prefixes=self.dataset.backend.prefixes)
 
     def _require_harmless(self, operation: SparqlOperation, error: MalformedQuery) -> None:
         """Let an unparsable text pass only if no rule of the policy could apply to it."""
@@ -193,12 +212,20 @@ class SparqlPath:
             raise OperationForbidden(
                 f"the text cannot be parsed and may call a SERVICE or LOAD, so it is not forwarded: {error}"
             ) from error
+        if self.dataset.backend.fetches_graphs and (operation.dataset or holds_keyword(operation.text, "FROM", "USING")):
+            raise OperationForbidden(
+                f"the text cannot be parsed and may have the backend fetch a graph, so it is not forwarded: {error}"
+            ) from error
 
     def _require_store_allowed(self, method: str) -> None:
         if method not in _READ_METHODS and not self._policy.allow_updates:
             raise OperationForbidden(
                 f"{method} changes the graph store, which is not allowed here (policy.allow_updates, --allow-updates)"
             )
+
+    def _require_transactions_allowed(self) -> None:
+        if not self._policy.allow_updates:
+            raise OperationForbidden("transactions are for updates, which are not allowed here (policy.allow_updates)")
 
     # -- validation
 
@@ -262,6 +289,7 @@ class SparqlPath:
         if has_solutions:
             counters.contradicted += 1
             self.dataset.mark_stale()
+            await self.dataset.gateway.renew()
             return False
         counters.confirmed += 1
         return True
@@ -275,15 +303,11 @@ class SparqlPath:
         operation = exchange.operation
         assert operation is not None
         request = replace(request, operation=operation) if request.operation is not operation else request
-        started = time.perf_counter()
-        response = await self.dataset.backend.send(request)
-        exchange.timings_ms["backend"] = (time.perf_counter() - started) * 1000
+        is_write = changes_data(request, operation)
+        response = await self.dataset.gateway.send(exchange, request, is_write=is_write)
         try:
             exchange.status = response.status
             exchange.response_headers = tuple(response.headers)
-            is_write = operation.kind is OperationKind.UPDATE or (
-                operation.kind is OperationKind.GRAPH_STORE and request.method not in _READ_METHODS
-            )
             if is_write and response.status < 400:
                 self.dataset.mark_stale()
             await self._hooks.response(exchange)
@@ -296,6 +320,19 @@ class SparqlPath:
 def may_be_refused(query: ParsedQuery) -> bool:
     """Whether an empty pattern makes the answer worthless: not for ASK (false is an answer), nor where a count of 0 is one."""
     return query.form is not QueryForm.ASK and not query.is_aggregate_without_group_by
+
+
+def changes_data(request: BackendRequest, operation: SparqlOperation) -> bool:
+    """Whether the data may be others once *request* has succeeded. Of a transaction only the commit changes them."""
+    match operation.kind:
+        case OperationKind.QUERY:
+            return False
+        case OperationKind.UPDATE:
+            return True
+        case OperationKind.GRAPH_STORE:
+            return request.method not in _READ_METHODS
+        case OperationKind.TRANSACTION:
+            return ("action", "COMMIT") in operation.parameters
 
 
 def scope_parameters(operation: SparqlOperation) -> tuple[tuple[str, str], ...]:

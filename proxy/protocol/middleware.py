@@ -15,6 +15,7 @@ import structlog
 
 from proxy.errors import ProxyError, QueryRejected, RequestError
 from proxy.pipeline.exchange import Exchange
+from proxy.pipeline.metrics import Metrics
 from proxy.protocol.asgi import App, ClientGone, Message, Receive, Scope, Send, field, respond
 from proxy.protocol.problems import render, render_internal
 
@@ -35,10 +36,15 @@ PREFLIGHT_METHODS = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
 
 
 class RequestLog:
-    """The outermost application: every request gets an Exchange, a request id, and ends in one log event ``exchange``."""
+    """The outermost application: every request gets an Exchange, a request id, and ends in one log event ``exchange``.
 
-    def __init__(self, app: App) -> None:
+    Args:
+        metrics: counts every request; None: nobody does.
+    """
+
+    def __init__(self, app: App, metrics: Metrics | None = None) -> None:
         self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,7 +66,7 @@ class RequestLog:
                 size += len(message.get("body", b""))
             await send(message)
 
-        outcome = ""
+        outcome, is_broken = "", False
         try:
             if scope["method"] == "OPTIONS":
                 await respond(counted, 204, preflight(headers))
@@ -75,6 +81,7 @@ class RequestLog:
             if not status:
                 await respond(counted, *render(error, request_id=request_id, accept=field(headers, b"accept")))
             else:
+                is_broken = True
                 structlog.get_logger().warning("transfer_broken", error=str(error))
         except Exception:
             outcome = "internal-error"
@@ -82,6 +89,8 @@ class RequestLog:
             if not status:
                 await respond(counted, *render_internal(request_id=request_id, accept=field(headers, b"accept")))
         finally:
+            if self._metrics is not None:
+                self._metrics.observe(exchange, status, size, is_broken=is_broken)
             _log(scope, exchange, status, size, outcome)
 
 
@@ -99,6 +108,8 @@ def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str)
         fields["verdict"] = exchange.verdict
     if exchange.question is not None:
         fields["question"] = True
+    if exchange.source:
+        fields["source"] = exchange.source
     if outcome:
         fields["outcome"] = outcome
     log.info(

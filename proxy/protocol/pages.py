@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -11,6 +11,8 @@ from starlette.routing import Route, Router
 from proxy.errors import MalformedRequest, UnknownPath, UnsupportedMediaType
 from proxy.pipeline.sparql import SparqlPath
 from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body
+from proxy.protocol.descriptions import TtqlPage
+from proxy.protocol.exposition import CONTENT_TYPE
 from proxy.protocol.middleware import EXCHANGE
 from proxy.protocol.problems import describe_finding
 from proxy.protocol.questions import QuestionAnswers
@@ -22,11 +24,21 @@ NO_STORE = {"cache-control": "no-store"}
 
 
 class Pages:
-    """The pages, for datasets by name; the first is meant where a request names none."""
+    """The pages, for datasets by name; the first is meant where a request names none.
+
+    Args:
+        metrics: writes the page of that name; None: there is none.
+    """
 
     def __init__(
-        self, paths: Mapping[str, SparqlPath], questions: Mapping[str, QuestionAnswers], *, body_limit_bytes: int
+        self,
+        paths: Mapping[str, SparqlPath],
+        questions: Mapping[str, QuestionAnswers],
+        *,
+        body_limit_bytes: int,
+        metrics: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
+        self._metrics = metrics
         self._paths = paths
         self._questions = questions
         self._limit = body_limit_bytes
@@ -35,6 +47,8 @@ class Pages:
                 Route("/-/live", self.live, methods=["GET"]),
                 Route("/-/ready", self.ready, methods=["GET"]),
                 Route("/-/index", self.index, methods=["GET"]),
+                Route("/-/metrics", self.metrics, methods=["GET"]),
+                Route("/-/ttql", TtqlPage(lambda request: self._path(request).dataset).get, methods=["GET"]),
                 Route("/-/check", self.check, methods=["POST"]),
                 Route("/text2sparql", self.text2sparql, methods=["GET"]),
             ],
@@ -57,6 +71,12 @@ class Pages:
     async def index(self, request: Request) -> Response:
         """What is known of the graph, in numbers."""
         return JSONResponse(self._path(request).dataset.summary(), headers=NO_STORE)
+
+    async def metrics(self, request: Request) -> Response:
+        """Numbers for Prometheus."""
+        if self._metrics is None:
+            raise UnknownPath("no numbers are kept here")
+        return Response(await self._metrics(), media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def check(self, request: Request) -> Response:
         """What the validator says about a query; runs nothing, so a proof is by the index alone."""
@@ -107,4 +127,4 @@ class Pages:
 
 
 async def _not_here(scope: Scope, receive: Receive, send: Send) -> None:
-    raise UnknownPath(f"nothing is served at {scope['path']}; there is /-/live, /-/ready, /-/index, /-/check")
+    raise UnknownPath(f"nothing is served at {scope['path']}; there is /-/live, /-/ready, /-/index, /-/ttql, /-/metrics, /-/check")

@@ -70,7 +70,8 @@ class Proxy:
 class Stub:
     """A backend of raw bytes: *script* runs once for each connection."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, port: int = 0) -> None:
+        self._port = port
         self.requests: list[bytes] = []
         self.connections = 0
         self.lost = threading.Event()
@@ -107,7 +108,7 @@ class Stub:
                 writer.close()
                 tasks.discard(task)
 
-        server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 20)
+        server = await asyncio.start_server(accept, "127.0.0.1", self._port, limit=1 << 20)
         self.port = server.sockets[0].getsockname()[1]
         await self._stop.wait()
         server.close()
@@ -169,11 +170,11 @@ def answering(*answers: bytes) -> Script:
 
 
 @pytest.fixture
-def stub() -> Iterator[Callable[[Script], Stub]]:
+def stub() -> Iterator[Callable[..., Stub]]:
     started: list[Stub] = []
 
-    def start(script: Script) -> Stub:
-        started.append(Stub(script))
+    def start(script: Script, port: int = 0) -> Stub:
+        started.append(Stub(script, port))
         return started[-1]
 
     yield start

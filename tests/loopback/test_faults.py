@@ -78,7 +78,7 @@ def test_silence_within_the_body_breaks_the_transfer(serve, stub):
         await one.watch(reader)
 
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
-        serve(stub(script).url, backend__timeout_s=0.3).request("GET", ASK)
+        serve(stub(script).url, backend__idle_timeout_s=0.3).request("GET", ASK)
 
 
 def test_refused_connection_is_502_and_the_process_lives(serve):
