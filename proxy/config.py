@@ -155,7 +155,10 @@ class CacheSettings(Struct, frozen=True, kw_only=True):
 
 
 class IndexSettings(Struct, frozen=True, kw_only=True):
-    """How the backend is enumerated. *values_per_property*: distinct literals kept for each (class, property)."""
+    """How the backend is enumerated. *values_per_property*: distinct literals kept for each (class, property).
+
+    ttql_depth: edges on a path of ``/-/ttql``. ttql_sample: instances of each class that its examples come from.
+    """
 
     enabled: bool = True
     class_predicate: Text = RDF_TYPE
@@ -164,6 +167,9 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
     concurrency: Annotated[int, Meta(ge=1, le=64)] = 1
     values_per_property: Count = 20_000
     union_default_graph: bool = False
+    ttql_depth: Annotated[int, Meta(ge=1, le=8)] = 3
+    ttql_sample: Positive = 100
+    ttql_queries: Positive = 5000
 
 
 class ValidationSettings(Struct, frozen=True, kw_only=True):
