@@ -24,12 +24,10 @@ def _collect(group: model.Group, found: set[str]) -> None:
     while stack:
         match stack.pop():
             case model.BasicGraphPattern(patterns):
-                for pattern in patterns:
-                    terms = (pattern.subject, pattern.predicate, pattern.object)
-                    found.update(t.name for t in terms if isinstance(t, Variable) and not t.is_blank)
+                found.update(t.name for t in model.walk(patterns) if isinstance(t, Variable) and not t.is_blank)
             case model.Group(elements):
                 stack.extend(elements)
-            case model.Optional(inner):
+            case model.Optional(inner) | model.Lateral(inner):
                 stack.append(inner)
             case model.Union(branches):
                 stack.extend(branches)

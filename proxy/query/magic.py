@@ -22,6 +22,8 @@ _PREFIXES = (
     "http://www.opengis.net/ont/geosparql#sf",
     "http://www.opengis.net/ont/geosparql#eh",
     "http://www.opengis.net/ont/geosparql#rcc8",
+    # RDF 1.2; stores of RDF-star answer it without storing it
+    RDF + "reifies",
     # property functions of SPIN and Jena
     "http://spinrdf.org/spif#",
     "http://jena.apache.org/",

@@ -16,7 +16,17 @@ from typing import Any
 from proxy.query.operation import DatasetDescription
 from proxy.query.term import Iri, Literal, Variable
 
-Term = Iri | Literal | Variable
+
+@dataclass(frozen=True, slots=True)
+class TripleTerm:
+    """``<<( s p o )>>`` of RDF 1.2, as a pattern. Reified triples and annotations are read as what they stand for."""
+
+    subject: Term
+    predicate: Iri | Variable
+    object: Term
+
+
+Term = Iri | Literal | Variable | TripleTerm
 """What may stand in a triple pattern. An ``Iri`` without a scheme is relative: there is no BASE, nothing is known of it."""
 
 
@@ -141,7 +151,7 @@ class InlineData:
     """VALUES. ``None`` in a row is UNDEF."""
 
     variables: tuple[Variable, ...]
-    rows: tuple[tuple[Iri | Literal | None, ...], ...]
+    rows: tuple[tuple[Iri | Literal | TripleTerm | None, ...], ...]
     span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -166,7 +176,27 @@ class SubSelect:
     query: ParsedQuery
 
 
-Element = BasicGraphPattern | Group | Optional | Union | Minus | Filter | Bind | InlineData | GraphPattern | Service | SubSelect
+@dataclass(frozen=True, slots=True)
+class Lateral:
+    """``LATERAL { … }``, evaluated once for every solution before it (SEP-0006 of the SPARQL 1.2 group; Jena, Oxigraph)."""
+
+    group: Group
+
+
+Element = (
+    BasicGraphPattern
+    | Group
+    | Optional
+    | Union
+    | Minus
+    | Filter
+    | Bind
+    | InlineData
+    | GraphPattern
+    | Service
+    | SubSelect
+    | Lateral
+)
 
 
 # -- expressions
@@ -243,7 +273,9 @@ class Aggregate:
     separator: str | None = None
 
 
-Expression = Iri | Literal | Variable | Or | And | Unary | Comparison | Arithmetic | In | FunctionCall | Exists | Aggregate
+Expression = (
+    Iri | Literal | Variable | TripleTerm | Or | And | Unary | Comparison | Arithmetic | In | FunctionCall | Exists | Aggregate
+)
 
 
 # -- queries

@@ -19,7 +19,7 @@ from proxy.query.model import (
 )
 from proxy.query.parse_term import TermParser
 
-_AGGREGATES = frozenset(("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"))
+_AGGREGATES = frozenset(("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT", "STDEV"))
 _ARITIES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("NOW", "RAND", "UUID", "STRUUID"), (0, 0)),
     **dict.fromkeys(
@@ -32,6 +32,10 @@ _ARITIES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(
         ("LANGMATCHES", "CONTAINS", "STRSTARTS", "STRENDS", "STRBEFORE", "STRAFTER", "STRLANG", "STRDT", "SAMETERM"), (2, 2)
     ),
+    **dict.fromkeys(("SUBJECT", "PREDICATE", "OBJECT", "ISTRIPLE", "LANGDIR", "HASLANG", "HASLANGDIR"), (1, 1)),
+    "TRIPLE": (3, 3),
+    "STRLANGDIR": (3, 3),
+    "ADJUST": (1, 2),
     "BNODE": (0, 1),
     "IF": (3, 3),
     "REGEX": (2, 3),
@@ -130,6 +134,8 @@ class ExpressionParser(TermParser):
             return self.variable()
         if kind == "(":
             return self.bracketed()
+        if kind == "<<(":
+            return self.triple_term()
         if kind == "IRI" or kind == "PNAME":
             return self.iri_or_function()
         if kind == "NAME" and not self.is_word("TRUE", "FALSE"):

@@ -14,6 +14,7 @@ from proxy.query.model import (
     Group,
     InlineData,
     InversePath,
+    Lateral,
     Minus,
     NegatedPropertySet,
     OneOrMorePath,
@@ -25,6 +26,7 @@ from proxy.query.model import (
     SubSelect,
     Term,
     TriplePattern,
+    TripleTerm,
     Union,
     ZeroOrMorePath,
     ZeroOrOnePath,
@@ -34,7 +36,8 @@ from proxy.query.parse_tokens import joined
 from proxy.query.term import RDF, Iri, Literal, Variable
 
 _FIRST, _REST = Iri(RDF + "first"), Iri(RDF + "rest")
-_TERM_STARTS = frozenset(("VAR", "IRI", "PNAME", "BNODE", "STRING", "NUMBER", "[", "("))
+_REIFIES = Iri(RDF + "reifies")
+_TERM_STARTS = frozenset(("VAR", "IRI", "PNAME", "BNODE", "STRING", "NUMBER", "[", "(", "<<", "<<("))
 Written = tuple[Term, str, int]
 """A term, its words, and the offset where they start."""
 
@@ -106,6 +109,9 @@ class PatternParser(ExpressionParser):
             case "MINUS":
                 self.at += 1
                 return Minus(self.group())
+            case "LATERAL":
+                self.at += 1
+                return Lateral(self.group())
             case "BIND":
                 self.at += 1
                 self.take("(")
@@ -141,7 +147,7 @@ class PatternParser(ExpressionParser):
         """'VALUES' DataBlock"""
         start = self.starts[self.at]
         self.take_word("VALUES")
-        rows: list[tuple[Iri | Literal | None, ...]] = []
+        rows: list[tuple[Iri | Literal | TripleTerm | None, ...]] = []
         if self.kind == "VAR":
             variables = [self.variable()]
             self.take("{")
@@ -155,7 +161,7 @@ class PatternParser(ExpressionParser):
             self.take("{")
             while not self.accept("}"):
                 self.take("(")
-                row: list[Iri | Literal | None] = []
+                row: list[Iri | Literal | TripleTerm | None] = []
                 while not self.accept(")"):
                     row.append(self._data_value())
                 if len(row) != len(variables):
@@ -163,7 +169,7 @@ class PatternParser(ExpressionParser):
                 rows.append(tuple(row))
         return InlineData(tuple(variables), tuple(rows), self.span(start, self.ends[self.at - 1]))
 
-    def _data_value(self) -> Iri | Literal | None:
+    def _data_value(self) -> Iri | Literal | TripleTerm | None:
         return None if self.accept_word("UNDEF") else self.ground_term()
 
     # -- triples
@@ -173,8 +179,8 @@ class PatternParser(ExpressionParser):
         bare = self.kind
         before = len(found)
         subject = self._node(found, with_paths=with_paths)
-        # "[ … ]" and "( … )" may stand alone, "[]" and "()" may not
-        if bare in ("[", "(") and len(found) > before and not self._starts_verb(with_paths):
+        # "[ … ]", "( … )" and "<< … >>" may stand alone, "[]" and "()" may not
+        if bare in ("[", "(", "<<") and len(found) > before and not self._starts_verb(with_paths):
             return
         self._property_list(subject, subject[2], found, with_paths=with_paths)
 
@@ -202,6 +208,8 @@ class PatternParser(ExpressionParser):
                 text = joined((subject[1], words, obj[1]))
                 found.append(TriplePattern(subject[0], predicate, obj[0], self.span(at, at, text)))
                 found += own
+                if self.kind == "~" or self.kind == "{|":
+                    self._annotations(found[-1 - len(own)], found, with_paths=with_paths)
                 if not self.accept(","):
                     break
                 at = self.starts[self.at]
@@ -232,6 +240,8 @@ class PatternParser(ExpressionParser):
                 self.enter()
                 node = self._collection(start, found, with_paths=with_paths)
                 self.depth -= 1
+        elif kind == "<<":
+            node = self._reified(found, with_paths=with_paths)
         else:
             node = self.term()
         return node, self.text[start : min(self.ends[self.at - 1], start + 320)], start
@@ -249,6 +259,59 @@ class PatternParser(ExpressionParser):
             following = self.anonymous()
             found.append(TriplePattern(cell, _REST, following, self.span(start, start, "( … )")))
             cell = following
+
+    # -- RDF 1.2
+
+    def _reified(self, found: list[TriplePattern], *, with_paths: bool) -> Term:
+        """ReifiedTriple ::= '<<' subject verb object reifier? '>>': its reifier, which reifies the triple."""
+        start = self.starts[self.at]
+        self.take("<<")
+        self.enter()
+        own: list[TriplePattern] = []
+        subject = self._node(own, with_paths=with_paths)[0]
+        predicate = self.verb()
+        obj = self._node(own, with_paths=with_paths)[0]
+        reifier = self._reifier() if self.kind == "~" else self.anonymous()
+        self.take(">>")
+        self.depth -= 1
+        span = self.span(start, self.ends[self.at - 1])
+        found.append(TriplePattern(reifier, _REIFIES, TripleTerm(subject, predicate, obj), span))
+        found += own
+        return reifier
+
+    def _reifier(self) -> Term:
+        """Reifier ::= '~' ( variable | iri | blank node )?"""
+        self.take("~")
+        if self.kind == "BNODE":
+            return self.blank_node()
+        if self.kind == "VAR" or self.is_iri:
+            return self.variable_or_iri()
+        if self.kind == "[":
+            self.at += 1
+            self.take("]")
+        return self.anonymous()
+
+    def _annotations(self, of: TriplePattern, found: list[TriplePattern], *, with_paths: bool) -> None:
+        """( reifier | '{|' properties '|}' )*: statements about the triple just read."""
+        if not isinstance(of.predicate, Iri | Variable):
+            raise self.fail("a property path cannot be annotated")
+        triple = TripleTerm(of.subject, of.predicate, of.object)
+        reifier: Term | None = None
+        while self.kind == "~" or self.kind == "{|":
+            start = self.starts[self.at]
+            if self.kind == "~":
+                reifier = self._reifier()
+                found.append(TriplePattern(reifier, _REIFIES, triple, self.span(start, self.ends[self.at - 1])))
+                continue
+            self.at += 1
+            self.enter()
+            if reifier is None:
+                reifier = self.anonymous()
+                found.append(TriplePattern(reifier, _REIFIES, triple, of.span))
+            self._property_list((reifier, "{|", start), -1, found, with_paths=with_paths)
+            self.take("|}")
+            self.depth -= 1
+            reifier = None
 
     # -- paths
 

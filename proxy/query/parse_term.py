@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from urllib.parse import urljoin
 
 from proxy.errors import MalformedQuery
-from proxy.query.model import Term, is_relative
+from proxy.query.model import Term, TripleTerm, is_relative
 from proxy.query.parse_tokens import Tokens, unescape_local, unescape_string
 from proxy.query.term import RDF, RDF_LANG_STRING, RDF_TYPE, XSD, Iri, Literal, Variable
 
 _RDF_TYPE = Iri(RDF_TYPE)
+_DIRECTED = RDF + "dirLangString"
 _RDF_NIL = Iri(RDF + "nil")
 _TRUE = Literal("true", XSD + "boolean")
 _FALSE = Literal("false", XSD + "boolean")
@@ -49,6 +50,8 @@ class TermParser(Tokens):
                     raise self.fail(f"expected a prefix and a colon, found {name}")
                 self.prefixes[name[:-1]] = self._iri_reference().value
                 self._iris.clear()
+            elif self.accept_word("VERSION"):
+                self.string()
             else:
                 return
 
@@ -120,7 +123,9 @@ class TermParser(Tokens):
         if kind == "STRING":
             lexical = self.string()
             if self.kind == "LANG":
-                return Literal(lexical, RDF_LANG_STRING, self.take("LANG")[1:])
+                tag = self.take("LANG")[1:]
+                # RDF 1.2: the base direction travels with the tag
+                return Literal(lexical, _DIRECTED if "--" in tag else RDF_LANG_STRING, tag)
             if self.accept("^^"):
                 return Literal(lexical, self.iri().value)
             return Literal(lexical)
@@ -153,9 +158,23 @@ class TermParser(Tokens):
             raise self.fail(f"blank node {label} is used in two basic graph patterns")
         return Variable(label)
 
-    def ground_term(self) -> Iri | Literal:
-        """An IRI or a literal, as VALUES has them."""
+    def ground_term(self) -> Iri | Literal | TripleTerm:
+        """An IRI, a literal or a triple term, as VALUES has them."""
+        if self.kind == "<<(":
+            return self.triple_term()
         return self.iri() if self.is_iri else self.literal()
+
+    def triple_term(self) -> TripleTerm:
+        """TripleTerm ::= '<<(' subject verb object ')>>' (SPARQL 1.2)"""
+        self.take("<<(")
+        self.enter()
+        subject, predicate, obj = self.term(), self.verb(), self.term()
+        self.take(")>>")
+        self.depth -= 1
+        return TripleTerm(subject, predicate, obj)
+
+    def verb(self) -> Iri | Variable:
+        return self.verb_a() if self.kind == "a" else self.variable_or_iri()
 
     def term(self) -> Term:
         """VarOrTerm, without collections and property lists."""
@@ -166,6 +185,8 @@ class TermParser(Tokens):
             return self.iri()
         if kind == "BNODE":
             return self.blank_node()
+        if kind == "<<(":
+            return self.triple_term()
         return self.literal()
 
     def verb_a(self) -> Iri:

@@ -59,9 +59,7 @@ def require_allowed(
             raise OperationForbidden(f"LOAD {node.source} is not allowed ([policy] allowed_services)")
 
 
-def require_local_graphs(
-    parsed: ParsedOperation, dataset: DatasetDescription, *, allowed_services: Collection[str]
-) -> None:
+def require_local_graphs(parsed: ParsedOperation, dataset: DatasetDescription, *, allowed_services: Collection[str]) -> None:
     """Return if no graph that *parsed* reads could be fetched from elsewhere: for backends that dereference graph names.
 
     FROM, FROM NAMED, USING and USING NAMED, and what the protocol names in their place (*dataset*), are held to the list that

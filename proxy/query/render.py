@@ -31,6 +31,7 @@ from proxy.query.model import (
     InlineData,
     InsertData,
     InversePath,
+    Lateral,
     Load,
     Minus,
     Modify,
@@ -48,6 +49,7 @@ from proxy.query.model import (
     SubSelect,
     Term,
     TriplePattern,
+    TripleTerm,
     Unary,
     Union,
     UpdateOperation,
@@ -70,6 +72,8 @@ def render_term(term: Term | None) -> str:
             return f"<{value}>"
         case Variable():
             return str(term)
+        case TripleTerm(subject, predicate, obj):
+            return f"<<( {render_term(subject)} {render_term(predicate)} {render_term(obj)} )>>"
         case Literal(lexical, datatype, language):
             is_bare = _BARE.get(datatype)
             if is_bare is not None and lexical.isascii() and is_bare(lexical):
@@ -145,6 +149,8 @@ def _element(element: Element) -> str:
             return f"SERVICE {'SILENT ' if is_silent else ''}{render_term(name)} {render_group(group)}"
         case SubSelect(query):
             return _query(query)
+        case Lateral(group):
+            return f"LATERAL {render_group(group)}"
     assert_never(element)
 
 
@@ -161,7 +167,7 @@ def _values(data: InlineData) -> str:
 def render_expression(expression: Expression) -> str:
     """An expression; what is not a name, a literal or a call stands in brackets."""
     match expression:
-        case Iri() | Variable() | Literal():
+        case Iri() | Variable() | Literal() | TripleTerm():
             return render_term(expression)
         case Or(operands):
             return " || ".join(map(_operand, operands))
@@ -207,9 +213,7 @@ def _query(query: ParsedQuery) -> str:
     if query.is_star:
         parts.append("*")
     for p in query.projection:
-        parts.append(
-            str(p.variable) if p.expression is None else f"({render_expression(p.expression)} AS {p.variable})"
-        )
+        parts.append(str(p.variable) if p.expression is None else f"({render_expression(p.expression)} AS {p.variable})")
     if query.form is QueryForm.CONSTRUCT:
         parts.append(f"{{ {_triples(query.template)} }}")
     parts += map(render_term, query.describe)

@@ -9,10 +9,26 @@ variables of EXISTS that its own group does not certainly bind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 
+from proxy.query.conditions import (
+    ANYTHING,
+    MAX_PARTS,
+    MAX_PATTERNS,
+    Alternatives,
+    Condition,
+    Edge,
+    Impossible,
+    OneOf,
+    Part,
+    Place,
+    Same,
+    both,
+    certain,
+    either,
+)
+from proxy.query.filters import condition_of, never_of_a_group, rename_condition
 from proxy.query.magic import LIST_PROPERTIES, is_magic
 from proxy.query.model import (
     NOWHERE,
@@ -20,16 +36,14 @@ from proxy.query.model import (
     And,
     BasicGraphPattern,
     Bind,
-    Comparison,
     Exists,
     Expression,
     Filter,
-    FunctionCall,
     GraphPattern,
     Group,
-    In,
     InlineData,
     InversePath,
+    Lateral,
     Minus,
     NegatedPropertySet,
     OneOrMorePath,
@@ -41,141 +55,15 @@ from proxy.query.model import (
     Service,
     Span,
     SubSelect,
-    Term,
     TriplePattern,
+    TripleTerm,
     Union,
     ZeroOrMorePath,
     ZeroOrOnePath,
     is_relative,
     walk,
 )
-from proxy.query.operation import DatasetDescription
-from proxy.query.term import XSD, Iri, Literal, Variable
-
-MAX_ALTERNATIVES = 64
-MAX_CONDITIONS = 2_000
-"""Of all alternatives together."""
-
-MAX_PATTERNS = 300
-"""Of one basic graph pattern; people write fewer than 100, and finding a minimal core takes a trial per bisection."""
-
-MAX_PARTS = 24
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """A triple joins *subject* to *object*; *predicate* None or a variable: by whatever property."""
-
-    subject: Term
-    predicate: Iri | Variable | None
-    object: Term
-    origin: TriplePattern
-
-
-@dataclass(frozen=True, slots=True)
-class Same:
-    """Both are the same term."""
-
-    left: Term
-    right: Term
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """*variable* is bound, and equals one of *terms* (for literals: in value, which is weaker than being the same term)."""
-
-    variable: Variable
-    terms: tuple[Iri | Literal, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class IsLiteral:
-    """*variable* is bound to a literal; or, if not *is_literal*, to an IRI or a blank node."""
-
-    variable: Variable
-    is_literal: bool
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Impossible:
-    """No solution, whatever the data; *rule* says why."""
-
-    rule: str
-    span: Span
-
-
-Condition = Edge | Same | OneOf | IsLiteral | Impossible
-Alternative = tuple[Condition, ...]
-Alternatives = tuple[Alternative, ...]
-
-ANYTHING: Alternatives = ((),)
-"""No condition."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a query that may fail without emptying it; *conditions* include those of the group around it.
-
-    role: ``optional``, ``union``, ``minus``, ``not-exists``. group: the part.
-    """
-
-    role: str
-    group: Group
-    conditions: Alternatives
-
-
-def variables_of(condition: Condition) -> Iterable[Variable]:
-    match condition:
-        case Edge(s, p, o, _):
-            return [t for t in (s, p, o) if isinstance(t, Variable)]
-        case Same(a, b, _):
-            return [t for t in (a, b) if isinstance(t, Variable)]
-        case OneOf(v, _, _) | IsLiteral(v, _, _):
-            return [v]
-        case Impossible():
-            return []
-
-
-def certain(alternatives: Alternatives) -> frozenset[Variable]:
-    """Variables that every alternative binds."""
-    found: frozenset[Variable] | None = None
-    for alternative in alternatives:
-        # Same alone (a path of length zero) binds too, but to terms outside the graph as well; it is left out to be safe
-        own = frozenset(v for c in alternative if not isinstance(c, Same) for v in variables_of(c))
-        found = own if found is None else found & own
-    return found or frozenset()
-
-
-def both(parts: Sequence[Alternatives]) -> Alternatives:
-    """The conjunction; over the bounds, the parts with most alternatives are dropped."""
-    result: Alternatives = ANYTHING
-    for part in sorted(parts, key=len):
-        if part == ANYTHING:
-            continue
-        if result == ANYTHING:
-            result = part
-            continue
-        if len(result) * len(part) > MAX_ALTERNATIVES:
-            continue
-        size = sum(map(len, result)) * len(part) + sum(map(len, part)) * len(result)
-        if size > MAX_CONDITIONS:
-            continue
-        result = tuple(a + b for a, b in product(result, part))
-    return result
-
-
-def either(parts: Iterable[Alternatives]) -> Alternatives:
-    """The disjunction; over the bounds, no condition."""
-    result: list[Alternative] = []
-    for part in parts:
-        result += part
-        if len(result) > MAX_ALTERNATIVES or sum(map(len, result)) > MAX_CONDITIONS:
-            return ANYTHING
-    return tuple(result)
-
+from proxy.query.term import Iri, Literal, Variable
 
 Rename = Callable[[Variable], Variable]
 
@@ -183,8 +71,10 @@ Rename = Callable[[Variable], Variable]
 class _Reader:
     """Walks one query; depth is bounded by the parser's."""
 
-    def __init__(self, *, reads_index: bool, has_magic: bool) -> None:
+    def __init__(self, *, reads_index: bool, covers_named_graphs: bool, has_magic: bool) -> None:
         self._reads_index = reads_index
+        self._covers_named_graphs = covers_named_graphs
+        self._graph: Iri | Variable | None = None
         self._has_magic = has_magic
         self._fresh = 0
         self.parts: list[Part] = []
@@ -216,13 +106,27 @@ class _Reader:
         if query.where is None or query.is_aggregate_without_group_by:
             # one row always, whatever is inside
             return ANYTHING
-        found = [self.group(query.where, rename)]
+        return both([self.group(query.where, rename), *self.modifiers(query, rename)])
+
+    def modifiers(self, query: ParsedQuery, rename: Rename) -> list[Alternatives]:
+        """What the clauses behind WHERE require of its solutions."""
+        found: list[Alternatives] = []
         if query.values is not None:
             if not query.group_by:
                 found.append(self.values(query.values, rename))
             elif not query.values.rows:
                 found.append(((Impossible("no-values", query.values.span),),))
-        return both(found)
+        if query.group_by:
+            # a group has the key that all its solutions have; other variables do not outlive the grouping
+            keys = {c.expression for c in query.group_by if isinstance(c.expression, Variable) and c.variable is None}
+            aliases = {p.variable for p in query.projection if p.expression is not None}
+            grouped = self.apart(lambda v: rename(v) if v in keys and v not in aliases else None)
+            for expression in query.having:
+                if never_of_a_group(expression):
+                    found.append(((Impossible("having-never", NOWHERE),),))
+                elif not any(isinstance(n, Exists) for n in walk(expression)):
+                    found.append(self.filter(expression, NOWHERE, frozenset(), grouped))
+        return found
 
     def sub_select(self, query: ParsedQuery, rename: Rename) -> Alternatives:
         computed = {p.variable for p in query.projection if p.expression is not None}
@@ -264,12 +168,9 @@ class _Reader:
                     found.append(self.values(element, rename))
                 case SubSelect(query):
                     found.append(self.sub_select(query, rename))
-                case GraphPattern(_, inner):
-                    # the index covers the default graph; what needs no data still counts
-                    reads, self._reads_index = self._reads_index, False
-                    found.append(self.group(inner, rename))
-                    self._reads_index = reads
-                case Service():
+                case GraphPattern(name, inner):
+                    found.append(self.graph(name, inner, rename))
+                case Service() | Lateral():
                     pass
         bound = frozenset(v for part in found for v in certain(part)) if filters or later else frozenset()
         before = len(self.parts)
@@ -301,6 +202,15 @@ class _Reader:
     def _inner(self, bound: frozenset[Variable], rename: Rename) -> Rename:
         return self.apart(lambda v: r if (r := rename(v)) in bound else None)
 
+    def graph(self, name: Iri | Variable, inner: Group, rename: Rename) -> Alternatives:
+        """GRAPH. Where the index covers the default graph only, what needs no data still counts."""
+        reads, graph = self._reads_index, self._graph
+        self._reads_index = reads and self._covers_named_graphs and not (isinstance(name, Iri) and is_relative(name))
+        self._graph = rename(name) if isinstance(name, Variable) else name
+        found = self.group(inner, rename)
+        self._reads_index, self._graph = reads, graph
+        return found
+
     # -- elements
 
     def values(self, data: InlineData, rename: Rename) -> Alternatives:
@@ -309,14 +219,15 @@ class _Reader:
         variables = [rename(v) for v in data.variables]
         if 1 < len(data.rows) <= 8 and len(variables) > 1:
             return either(
-                (tuple(OneOf(v, (t,), data.span) for v, t in zip(variables, row, strict=True) if t is not None),)
+                (tuple(OneOf(v, (t,), data.span) for v, t in zip(variables, row, strict=True) if isinstance(t, Iri | Literal)),)
                 for row in data.rows
             )
         conditions: list[Condition] = []
         for i, v in enumerate(variables):
             column = dict.fromkeys(row[i] for row in data.rows)
-            if None not in column:
-                conditions.append(OneOf(v, tuple(t for t in column if t is not None), data.span))
+            terms = tuple(t for t in column if isinstance(t, Iri | Literal))
+            if len(terms) == len(column):  # neither UNDEF nor a triple term
+                conditions.append(OneOf(v, terms, data.span))
         return (tuple(conditions),)
 
     def bind(self, element: Bind, before: list[Alternatives], rename: Rename) -> Alternatives:
@@ -338,24 +249,6 @@ class _Reader:
                 return both([self.filter(e, span, bound, rename) for e in operands])
             case Or(operands):
                 return either(self.filter(e, span, bound, rename) for e in operands)
-            case Comparison("=", Variable() as v, Iri() | Literal() as constant) | Comparison(
-                "=", Iri() | Literal() as constant, Variable() as v
-            ):
-                return ((OneOf(rename(v), (constant,), span),),)
-            case In(Variable() as v, options, False) if all(isinstance(o, Iri | Literal) for o in options):
-                if not options:
-                    return ((Impossible("in-nothing", span),),)
-                return ((OneOf(rename(v), tuple(o for o in options if isinstance(o, Iri | Literal)), span),),)
-            case FunctionCall("SAMETERM", (Variable() as v, Iri() | Literal() as constant)) | FunctionCall(
-                "SAMETERM", (Iri() | Literal() as constant, Variable() as v)
-            ):
-                return ((OneOf(rename(v), (constant,), span),),)
-            case FunctionCall("ISIRI" | "ISURI" | "ISBLANK", (Variable() as v,)):
-                return ((IsLiteral(rename(v), False, span),),)
-            case FunctionCall("ISLITERAL" | "ISNUMERIC", (Variable() as v,)):
-                return ((IsLiteral(rename(v), True, span),),)
-            case Literal("false", datatype) if datatype == XSD + "boolean":
-                return ((Impossible("filter-false", span),),)
             case Exists(group, False):
                 parts = len(self.parts)
                 found = self.group(group, self._inner(bound, rename))
@@ -365,7 +258,13 @@ class _Reader:
                 parts = len(self.parts)
                 found = self.group(group, self._inner(bound, rename))
                 self.parts[parts:] = [Part("not-exists", group, found)]
-        return ANYTHING
+                return ANYTHING
+        condition = condition_of(expression, span)
+        if condition is None:
+            return ANYTHING
+        if isinstance(condition, Impossible | Edge | Same):
+            return ((condition,),)
+        return rename_condition(condition, rename(condition.variable))
 
     # -- triples and paths
 
@@ -375,23 +274,25 @@ class _Reader:
         simple: list[Condition] = []
         found: list[Alternatives] = []
         for t in patterns:
+            if isinstance(t.subject, TripleTerm) or isinstance(t.object, TripleTerm):
+                continue
             s, o = self._term(t.subject, rename), self._term(t.object, rename)
             if isinstance(t.predicate, Variable):
                 if not self._is_opaque(s, o):
-                    simple.append(Edge(s, rename(t.predicate), o, t))
+                    simple.append(Edge(s, rename(t.predicate), o, t, self._graph))
             elif isinstance(t.predicate, Iri):
                 if not self._is_opaque(s, t.predicate, o):
-                    simple.append(Edge(s, t.predicate, o, t))
+                    simple.append(Edge(s, t.predicate, o, t, self._graph))
             else:
                 found.append(self.path(s, t.predicate, o, t))
         if simple:
             found.append((tuple(simple[:MAX_PATTERNS]),))
         return found
 
-    def _term(self, term: Term, rename: Rename) -> Term:
+    def _term(self, term: Place, rename: Rename) -> Place:
         return rename(term) if isinstance(term, Variable) else term
 
-    def _is_opaque(self, *terms: Term) -> bool:
+    def _is_opaque(self, *terms: Place) -> bool:
         """Whether a pattern with these says nothing about stored triples."""
         for term in terms:
             if isinstance(term, Iri):
@@ -401,12 +302,12 @@ class _Reader:
                     return True
         return False
 
-    def path(self, s: Term, path: PropertyPath, o: Term, t: TriplePattern) -> Alternatives:
+    def path(self, s: Place, path: PropertyPath, o: Place, t: TriplePattern) -> Alternatives:
         if self._is_opaque(s, o):
             return ANYTHING
         match path:
             case Iri():
-                return ANYTHING if self._is_opaque(path) else ((Edge(s, path, o, t),),)
+                return ANYTHING if self._is_opaque(path) else ((Edge(s, path, o, t, self._graph),),)
             case InversePath(inner):
                 return self.path(o, inner, s, t)
             case SequencePath(steps):
@@ -424,9 +325,9 @@ class _Reader:
             case NegatedPropertySet(forward, inverse):
                 any_way: list[Alternatives] = []
                 if forward or not inverse:
-                    any_way.append(((Edge(s, None, o, t),),))
+                    any_way.append(((Edge(s, None, o, t, self._graph),),))
                 if inverse:
-                    any_way.append(((Edge(o, None, s, t),),))
+                    any_way.append(((Edge(o, None, s, t, self._graph),),))
                 return either(any_way)
 
 
@@ -434,7 +335,7 @@ class _Reader:
 class Required:
     """What every row of the WHERE of a query must meet, and the parts that may fail alone.
 
-    reads_index: False where FROM or the protocol name the dataset: then the index says nothing about the query.
+    reads_index: False where the index says nothing about the graphs that the query reads.
     """
 
     alternatives: Alternatives
@@ -442,22 +343,21 @@ class Required:
     reads_index: bool
 
 
-def required(query: ParsedQuery, *, dataset: DatasetDescription | None = None) -> Required:
+def required(query: ParsedQuery, *, reads_index: bool = True, covers_named_graphs: bool = False) -> Required:
     """Reduce *query* to the conditions that every solution of its pattern must meet.
 
     For a query that aggregates without GROUP BY these are conditions of the *inside*: where they cannot be met there is
     still one row.
+
+    Args:
+        reads_index: False: conditions on triples do not count, because the query reads graphs that nobody has indexed.
+        covers_named_graphs: whether patterns inside GRAPH count too (``SupportIndex.covers_named_graphs``).
     """
-    reads_index = not (query.dataset or dataset)
     has_magic = any(isinstance(n, Iri) and is_magic(n) for n in walk(query))
-    reader = _Reader(reads_index=reads_index, has_magic=has_magic)
+    reader = _Reader(reads_index=reads_index, covers_named_graphs=covers_named_graphs, has_magic=has_magic)
     if query.where is None:
         return Required(ANYTHING, (), reads_index)
-    found = [reader.group(query.where, lambda v: v)]
-    if query.values is not None and not query.group_by:
-        found.append(reader.values(query.values, lambda v: v))
-    elif query.values is not None and not query.values.rows:
-        found.append(((Impossible("no-values", query.values.span),),))
+    found = [reader.group(query.where, lambda v: v), *reader.modifiers(query, lambda v: v)]
     if query.limit == 0:
         found.append(((Impossible("limit-zero", NOWHERE),),))
     return Required(both(found), tuple(reader.parts), reads_index)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from proxy.index.support import SupportIndex
+from proxy.index.values import ValueIndex
+from proxy.query.conditions import Alternatives, Condition, Part
 from proxy.query.model import ParsedQuery, QueryForm, Span, TriplePattern, walk
 from proxy.query.operation import DatasetDescription
-from proxy.query.required import Alternatives, Condition, Part, required
+from proxy.query.required import required
 from proxy.validation.confirm import confirmation
 from proxy.validation.explain import culprit, explain
 from proxy.validation.finding import Finding, Severity
@@ -20,6 +23,9 @@ _MAX_FOR_MORE = 60
 """Conditions; of a longer query only the first contradiction is worked out."""
 _NO_DATASET = DatasetDescription()
 
+Parameters = Sequence[tuple[str, str]]
+"""Protocol parameters: name, value."""
+
 _PARTS = {
     "optional": "This OPTIONAL never adds anything. ",
     "union": "This branch of the UNION is always empty. ",
@@ -28,7 +34,15 @@ _PARTS = {
 }
 
 
-def check(query: ParsedQuery, index: SupportIndex, *, dataset: DatasetDescription = _NO_DATASET) -> tuple[Finding, ...]:
+def check(
+    query: ParsedQuery,
+    index: SupportIndex,
+    *,
+    values: ValueIndex | None = None,
+    dataset: DatasetDescription = _NO_DATASET,
+    parameters: Parameters = (),
+    fetches_graphs: bool = False,
+) -> tuple[Finding, ...]:
     """Compare *query* with what *index* has seen.
 
     A proof counts conditions that every solution must meet (``query.required``); a part that may fail alone (OPTIONAL, one
@@ -37,27 +51,59 @@ def check(query: ParsedQuery, index: SupportIndex, *, dataset: DatasetDescriptio
     as ``index.built_at``.
 
     Args:
-        dataset: what the protocol names; it replaces FROM. The index was not built from it: nothing is then said of the data.
+        values: the literals, of the same build as *index*; without them nothing is said of what a property's values are.
+        dataset: what the protocol names; it replaces FROM. An index that covers all graphs covers these; another says nothing.
+        parameters: of the request. One that changes which triples are seen (``unlike_the_index``) ends all proofs by data.
+        fetches_graphs: whether the backend may get the graphs that FROM and the protocol name from the web.
     Returns:
         Findings in query order, at most one per pattern and place. No findings: nothing to say.
 
     Source: SPARQL 1.1 Query, section 18.2; docs/validation.md.
     """
-    supports = supports_of(index)
-    names = Names(query.prefixes)
-    needs = required(query, dataset=dataset)
+    covers = index.covers_named_graphs
+    is_described = bool(query.dataset or dataset)
+    reads_index = not (is_described and (fetches_graphs or not covers)) and unlike_the_index(parameters, index) is None
+    case = _Case(query, supports_of(index, values), Names(query.prefixes), query.dataset if not dataset else _NO_DATASET)
+    needs = required(query, reads_index=reads_index, covers_named_graphs=covers)
     findings: list[Finding] = []
-    cores = _cores(needs.alternatives, supports)
+    cores = _cores(needs.alternatives, case.supports)
     if cores is not None:
-        findings += _contradictions(query, needs.alternatives, cores, supports, names)
+        findings += _contradictions(case, needs.alternatives, cores)
     else:
         for part in needs.parts:
-            findings += _dead_part(part, supports, names)
-    if needs.reads_index:
-        words = words_of(query)
-        findings += unknown_terms(words, index, names)
-        findings += text_as_number(words, index, names)
+            findings += _dead_part(case, part)
+    if reads_index:
+        words = words_of(query, covers_named_graphs=covers)
+        findings += unknown_terms(words, index, case.names)
+        findings += text_as_number(words, case.supports, case.names)
     return _in_order(findings)
+
+
+_SETTINGS = frozenset(("infer", "sameAs"))
+
+
+def unlike_the_index(parameters: Parameters, index: SupportIndex) -> str | None:
+    """The name of a request parameter that makes the backend show other triples than the index was built from; None: none.
+
+    GraphDB's ``infer`` and ``sameAs`` are on unless set, as they were for the index. Oxigraph's ``union-default-graph`` counts
+    by its presence, and adds nothing to an index that covers all graphs.
+    """
+    for name, value in parameters:
+        if name in _SETTINGS and value.strip().lower() != "true":
+            return name
+        if name == "union-default-graph" and not index.covers_named_graphs:
+            return name
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What a finding is made from. dataset: FROM and FROM NAMED, where the protocol does not replace them."""
+
+    query: ParsedQuery
+    supports: Supports
+    names: Names
+    dataset: DatasetDescription
 
 
 def is_proved_empty(findings: Sequence[Finding]) -> bool:
@@ -85,22 +131,16 @@ def _severity(query: ParsedQuery) -> tuple[Severity, str]:
     return Severity.PROVED_EMPTY, ""
 
 
-def _contradictions(
-    query: ParsedQuery,
-    alternatives: Alternatives,
-    cores: list[tuple[Condition, ...]],
-    supports: Supports,
-    names: Names,
-) -> list[Finding]:
-    severity, opening = _severity(query)
-    index = supports.index
+def _contradictions(case: _Case, alternatives: Alternatives, cores: list[tuple[Condition, ...]]) -> list[Finding]:
+    severity, opening = _severity(case.query)
+    index, supports = case.supports.index, case.supports
     findings = []
     if len(alternatives) == 1:
         # further, independent contradictions are worth saying in one go; each stands for itself
         rest = alternatives[0]
         core = cores[0]
         for _ in range(_MAX_CORES):
-            findings.append(_finding(severity, opening, [core], core, rest, supports, names))
+            findings.append(_finding(case, severity, opening, [core], core, rest))
             main = culprit(core, index)
             rest = tuple(c for c in rest if c is not main)
             if not rest or len(rest) > _MAX_FOR_MORE or not is_contradicted(rest, supports):
@@ -108,21 +148,20 @@ def _contradictions(
             core = minimal_core(rest, supports)
         return findings
     for core, alternative in dict(zip(cores, alternatives, strict=True)).items():
-        findings.append(_finding(severity, opening, cores, core, alternative, supports, names))
+        findings.append(_finding(case, severity, opening, cores, core, alternative))
     return findings
 
 
 def _finding(
+    case: _Case,
     severity: Severity,
     opening: str,
     cores: Sequence[Sequence[Condition]],
     core: Sequence[Condition],
     context: Sequence[Condition],
-    supports: Supports,
-    names: Names,
     within: frozenset[int] | None = None,
 ) -> Finding:
-    said = explain(core, supports.index, names, context=context, within=within)
+    said = explain(core, case.supports, case.names, context=context, within=within)
     span: Span = said.span
     return Finding(
         severity,
@@ -133,16 +172,16 @@ def _finding(
         said.evidence,
         said.suggestions,
         said.rule,
-        confirmation(cores) if severity is Severity.PROVED_EMPTY else None,
+        confirmation(cores, case.dataset) if severity is Severity.PROVED_EMPTY else None,
     )
 
 
-def _dead_part(part: Part, supports: Supports, names: Names) -> list[Finding]:
-    cores = _cores(part.conditions, supports)
+def _dead_part(case: _Case, part: Part) -> list[Finding]:
+    cores = _cores(part.conditions, case.supports)
     if cores is None:
         return []
     within = frozenset(id(n) for n in walk(part.group) if isinstance(n, TriplePattern))
-    return [_finding(Severity.VACUOUS, _PARTS[part.role], cores, cores[0], part.conditions[0], supports, names, within)]
+    return [_finding(case, Severity.VACUOUS, _PARTS[part.role], cores, cores[0], part.conditions[0], within)]
 
 
 def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:

@@ -9,20 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from proxy.query.model import Term
+from proxy.query.conditions import Bound, Condition, Edge, Impossible, IsLiteral, OneOf, Place, Same
+from proxy.query.operation import DatasetDescription
 from proxy.query.render import render_term
-from proxy.query.required import Condition, Edge, Impossible, IsLiteral, OneOf, Same
 from proxy.query.term import Iri, Literal, Variable
 
 _LEGAL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _MAX_TERMS = 50
+_NO_DATASET = DatasetDescription()
 
 
 class _Writer:
     """Names variables legally; what is the same gets one name."""
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
-        self._same: dict[Variable, Term] = {}
+        self._same: dict[Variable, Place] = {}
         self._names: dict[Variable, str] = {}
         self._conditions = conditions
         self._has_clash = False
@@ -30,15 +31,15 @@ class _Writer:
             match c:
                 case Same(a, b, _):
                     self._unite(a, b)
-                case OneOf(v, (Iri() as iri,), _):
+                case OneOf(v, (Iri() as iri,), _, False):
                     self._unite(v, iri)
 
-    def _find(self, term: Term) -> Term:
+    def _find(self, term: Place) -> Place:
         while isinstance(term, Variable) and term in self._same:
             term = self._same[term]
         return term
 
-    def _unite(self, a: Term, b: Term) -> None:
+    def _unite(self, a: Place, b: Place) -> None:
         a, b = self._find(a), self._find(b)
         if a != b:
             if isinstance(a, Variable):
@@ -48,7 +49,7 @@ class _Writer:
             else:
                 self._has_clash = True
 
-    def term(self, term: Term) -> str:
+    def term(self, term: Place) -> str:
         found = self._find(term)
         if not isinstance(found, Variable):
             return render_term(found)
@@ -64,14 +65,20 @@ class _Writer:
         filters: list[str] = []
         for c in self._conditions:
             match c:
-                case Edge(s, p, o, _):
+                case Edge(s, p, o, _, graph):
                     predicate = self.term(Variable(f"any#{len(patterns)}") if p is None else p)
                     if predicate[0] not in "?<":
                         # a variable that must be a literal, in the place of a property
                         self._has_clash = True
                         continue
-                    patterns.append(f"{self.term(s)} {predicate} {self.term(o)} .")
-                case OneOf(v, terms, _) if len(terms) <= _MAX_TERMS:
+                    pattern = f"{self.term(s)} {predicate} {self.term(o)} ."
+                    patterns.append(pattern if graph is None else f"GRAPH {self.term(graph)} {{ {pattern} }}")
+                case OneOf(v, terms, _, True):
+                    texts = (render_term(t) for t in terms if isinstance(t, Literal))
+                    filters.append(f"FILTER(STR({self.term(v)}) IN ({', '.join(texts)}))")
+                case Bound(v, operator, limit, _):
+                    filters.append(f"FILTER({self.term(v)} {operator} {render_term(limit)})")
+                case OneOf(v, terms, _, False) if len(terms) <= _MAX_TERMS:
                     if not isinstance(self._find(v), Iri):
                         filters.append(f"FILTER({self.term(v)} IN ({', '.join(map(render_term, terms))}))")
                     elif len(terms) > 1 or isinstance(terms[0], Literal):
@@ -85,9 +92,14 @@ class _Writer:
         return " ".join(dict.fromkeys([*patterns, *filters]))
 
 
-def confirmation(cores: Sequence[Sequence[Condition]]) -> str:
-    """The ASK query that is false exactly when each of *cores*, one per alternative, has no solution."""
+def confirmation(cores: Sequence[Sequence[Condition]], dataset: DatasetDescription = _NO_DATASET) -> str:
+    """The ASK query that is false exactly when each of *cores*, one per alternative, has no solution.
+
+    Args:
+        dataset: FROM and FROM NAMED of the query that is judged; the ASK reads the same graphs.
+    """
     texts = list(dict.fromkeys(_Writer(core).text() for core in cores))
+    head = "".join(f"FROM <{g}> " for g in dataset.default_graphs) + "".join(f"FROM NAMED <{g}> " for g in dataset.named_graphs)
     if len(texts) == 1:
-        return f"ASK {{ {texts[0]} }}"
-    return "ASK { " + " UNION ".join(f"{{ {t} }}" for t in texts) + " }"
+        return f"ASK {head}{{ {texts[0]} }}"
+    return f"ASK {head}{{ " + " UNION ".join(f"{{ {t} }}" for t in texts) + " }"

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.index.support import SupportIndex
+from proxy.query.conditions import Condition, Edge, Impossible
 from proxy.query.model import Span, TriplePattern
-from proxy.query.required import Condition, Edge, Impossible
 from proxy.query.term import Iri, Literal
+from proxy.validation.explain_values import about_values
+from proxy.validation.prove import Supports, is_contradicted, supports_of
 from proxy.validation.suggest import Names, for_class, for_property
 
 
@@ -26,6 +28,7 @@ _IMPOSSIBLE = {
     "no-values": "VALUES without rows joins with nothing.",
     "filter-false": "FILTER(false) lets nothing through.",
     "in-nothing": "IN () is true of nothing.",
+    "having-never": "HAVING is true of no group.",
 }
 
 
@@ -56,7 +59,7 @@ def _class_of(edge: Edge, index: SupportIndex) -> str | None:
 
 def explain(
     core: Sequence[Condition],
-    index: SupportIndex,
+    supports: Supports,
     names: Names,
     *,
     context: Sequence[Condition] = (),
@@ -71,7 +74,14 @@ def explain(
     for c in core:
         if isinstance(c, Impossible):
             return Explanation(c.span, c.rule, _IMPOSSIBLE[c.rule], "This holds whatever the data.")
+    index = supports.index
     main = culprit(core, index, within)
+    if isinstance(main, Edge) and isinstance(main.predicate, Iri) and supports.observed is not None:
+        if not is_contradicted(core, supports_of(index)):
+            # without the values there would be no contradiction: they are the reason
+            found = about_values(core, main, main.predicate.value, _asserted(core, index), supports, names)
+            if found is not None:
+                return Explanation(main.origin.span, *found)
     if not isinstance(main, Edge):
         return Explanation(
             span_of(main), "disjoint-filters", "No term meets these conditions at once.", "They exclude each other."

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from proxy.index.support import SupportIndex
+from proxy.query.literals import NUMERIC, Family, family, number
 from proxy.query.magic import is_magic
 from proxy.query.model import (
     Aggregate,
     Comparison,
     GraphPattern,
+    OrderCondition,
     ParsedQuery,
     Service,
     TriplePattern,
@@ -19,7 +21,7 @@ from proxy.query.model import (
 )
 from proxy.query.term import Iri, Literal, Variable
 from proxy.validation.finding import Finding, Severity
-from proxy.validation.prove import NUMERIC
+from proxy.validation.prove import Supports
 from proxy.validation.suggest import Names, for_class, for_property
 
 _MAX_PATTERNS = 1_000
@@ -29,18 +31,21 @@ _MAX_PATTERNS = 1_000
 class Words:
     """What the rules of this module look at, from one walk.
 
-    patterns: triple patterns that ask the graph of the index: not those inside SERVICE or GRAPH, nor of a CONSTRUCT template.
-    numeric: variables that are compared with a number, summed or averaged.
+    patterns: triple patterns that ask the graphs of the index: not those inside SERVICE, nor inside GRAPH where it does not
+        cover named graphs, nor of a CONSTRUCT template.
+    numeric: variables that are compared with a number, summed or averaged. sorted: those of ORDER BY, MIN and MAX.
     """
 
     patterns: tuple[TriplePattern, ...]
     numeric: frozenset[Variable]
+    sorted: frozenset[Variable]
 
 
-def words_of(query: ParsedQuery) -> Words:
+def words_of(query: ParsedQuery, *, covers_named_graphs: bool = False) -> Words:
     foreign: set[int] = set()
     patterns: list[TriplePattern] = []
     numeric: set[Variable] = set()
+    sorted_: set[Variable] = set()
     for node in walk((query.where, query.having, query.projection, query.order_by)):
         match node:
             case Iri() | Literal() | Variable():
@@ -49,13 +54,17 @@ def words_of(query: ParsedQuery) -> Words:
                 if id(node) not in foreign and len(patterns) < _MAX_PATTERNS:
                     patterns.append(node)
             case Service(group=group) | GraphPattern(group=group):
+                if covers_named_graphs and isinstance(node, GraphPattern):
+                    continue
                 foreign.update(id(n) for n in walk(group) if isinstance(n, TriplePattern))
             case Comparison(_, Variable() as v, Literal(_, datatype)) | Comparison(_, Literal(_, datatype), Variable() as v):
                 if datatype in NUMERIC:
                     numeric.add(v)
             case Aggregate("SUM" | "AVG", Variable() as v):
                 numeric.add(v)
-    return Words(tuple(patterns), frozenset(numeric))
+            case Aggregate("MIN" | "MAX", Variable() as v) | OrderCondition(Variable() as v):
+                sorted_.add(v)
+    return Words(tuple(patterns), frozenset(numeric), frozenset(sorted_))
 
 
 def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[Finding]:
@@ -106,26 +115,46 @@ def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[F
             )
 
 
-def text_as_number(words: Words, index: SupportIndex, names: Names) -> Iterator[Finding]:
-    """Variables that are compared with a number, summed or averaged, while their property has only text.
+def text_as_number(words: Words, supports: Supports, names: Names) -> Iterator[Finding]:
+    """Variables that are compared with a number, summed, averaged or sorted, while their property has only text.
 
-    SPARQL makes that a type error, which drops or unbinds the row; engines differ, so it is no proof.
+    SPARQL makes a comparison with a number a type error, which drops or unbinds the row; engines differ, so it is no proof.
+    Text that looks like numbers is sorted, and its MIN and MAX found, letter by letter: 10 before 9.
     """
+    index = supports.index
     for pattern in words.patterns:
-        if pattern.object not in words.numeric or not isinstance(pattern.predicate, Iri):
+        is_compared = pattern.object in words.numeric
+        if not isinstance(pattern.predicate, Iri) or not (is_compared or pattern.object in words.sorted):
             continue
         property_ = pattern.predicate.value
         kinds = {index.kinds[o] for o in set(index.object[index.cells(property_)].tolist())}
         datatypes = {k.datatype for k in kinds if k.datatype is not None}
-        if datatypes and len(datatypes) == len(kinds) and not datatypes & NUMERIC:
-            p = names.short(property_)
-            yield Finding(
-                Severity.SUSPICIOUS,
-                pattern.span.text,
-                pattern.span.line,
-                pattern.span.column,
-                f"{pattern.object} is used as a number, but {p} has none.",
-                f"{p} leads to {', '.join(sorted(names.short(d) for d in datatypes))} only.",
-                (f"convert it, as in xsd:decimal(STR({pattern.object}))",),
-                "text-as-number",
-            )
+        if not datatypes or len(datatypes) < len(kinds) or any(family(d) is not Family.TEXT for d in datatypes):
+            continue
+        if not is_compared and not _looks_numeric(property_, supports):
+            continue
+        p = names.short(property_)
+        message = (
+            f"{pattern.object} is used as a number, but {p} has none."
+            if is_compared
+            else f"{pattern.object} is sorted as text, but {p} looks like numbers."
+        )
+        yield Finding(
+            Severity.SUSPICIOUS,
+            pattern.span.text,
+            pattern.span.line,
+            pattern.span.column,
+            message,
+            f"{p} leads to {', '.join(sorted(names.short(d) for d in datatypes))} only.",
+            (f"convert it, as in xsd:decimal(STR({pattern.object}))",),
+            "text-as-number",
+        )
+
+
+def _looks_numeric(property_: str, supports: Supports) -> bool:
+    """Whether the texts of *property_* that are known best are all numbers."""
+    if supports.observed is None:
+        return False
+    pairs = supports.observed.pairs(property_, ())
+    texts = supports.observed.examples(pairs, limit=20) if pairs else []
+    return bool(texts) and all(number(t) is not None for t in texts)

@@ -15,40 +15,36 @@ from itertools import chain
 from weakref import WeakKeyDictionary
 
 from proxy.index.support import SupportIndex
-from proxy.query.model import Term
-from proxy.query.required import Alternatives, Condition, Edge, Impossible, IsLiteral, OneOf, Same
-from proxy.query.term import XSD, Iri, Literal, Variable
+from proxy.index.values import ValueIndex
+from proxy.query.conditions import Alternatives, Bound, Condition, Edge, Impossible, IsLiteral, OneOf, Place, Same
+from proxy.query.literals import BOOLEAN, NUMERIC, TEMPORAL, Family, family, interval, may_be_equal, may_satisfy, spelling
+from proxy.query.term import Iri, Literal, Variable
+from proxy.validation.observed import Observed
 
-NUMERIC = frozenset(
-    XSD + name
-    for name in (
-        "integer decimal double float int long short byte unsignedInt unsignedLong unsignedShort unsignedByte"
-        " nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger"
-    ).split()
-)
-_TEMPORAL = frozenset(
-    XSD + n for n in ("date", "dateTime", "dateTimeStamp", "time", "gYear", "gYearMonth", "gMonth", "gDay", "gMonthDay")
-)
-_FAMILIES = (NUMERIC, _TEMPORAL, frozenset((XSD + "boolean",)))
+_FAMILIES = (NUMERIC, TEMPORAL, frozenset((BOOLEAN,)))
 """Datatypes whose literals may be equal in value. Outside them engines compare in different ways: any literal will do."""
 
 Adjacency = tuple[tuple[int, int], ...]
 """(subject kind as a bit, object kinds as bits) of one property."""
+
+MAX_COMPARED = 400
+"""Literals of one variable that are looked up, and pairs of them that are compared; people write fewer than 100."""
 
 MAX_STEPS = 20_000
 """Revisions in one proof; past it the proof is given up."""
 
 
 class Supports:
-    """The index, laid out for proofs."""
+    """The index, laid out for proofs. observed: the literals; None: nothing is known of them."""
 
-    def __init__(self, index: SupportIndex) -> None:
+    def __init__(self, index: SupportIndex, observed: Observed | None = None) -> None:
         self.index = index
+        self.observed = observed
         self.everything = (1 << len(index.kinds)) - 1
         self.literals = sum(1 << i for i, kind in enumerate(index.kinds) if kind.is_literal)
         self.nodes = self.everything & ~self.literals
         self._families = tuple(
-            sum(1 << i for i, kind in enumerate(index.kinds) if kind.datatype in family) for family in _FAMILIES
+            sum(1 << i for i, kind in enumerate(index.kinds) if kind.datatype in datatypes) for datatypes in _FAMILIES
         )
         self._classes: dict[str, int] = {}
         for i, kind in enumerate(index.kinds):
@@ -78,10 +74,14 @@ class Supports:
 
     def literal_kinds(self, literal: Literal) -> int:
         """Kinds of the literals that some engine may hold equal to *literal*."""
-        for family, kinds in zip(_FAMILIES, self._families, strict=True):
-            if literal.datatype in family:
+        for datatypes, kinds in zip(_FAMILIES, self._families, strict=True):
+            if literal.datatype in datatypes:
                 return kinds
         return self.literals
+
+    def family_kinds(self, literal: Literal) -> int:
+        """Kinds of the family of *literal*, a number, date or time."""
+        return self._families[0 if family(literal.datatype) is Family.NUMBER else 1]
 
     def is_complete(self, classes: Sequence[str], property_: str | None) -> bool:
         """Whether absence can be trusted for triples of *property_* (None: any) whose subject has all of *classes*."""
@@ -94,25 +94,49 @@ class Supports:
 
 
 _SUPPORTS: WeakKeyDictionary[SupportIndex, Supports] = WeakKeyDictionary()
+_WITH_VALUES: WeakKeyDictionary[ValueIndex, Supports] = WeakKeyDictionary()
 
 
-def supports_of(index: SupportIndex) -> Supports:
+def supports_of(index: SupportIndex, values: ValueIndex | None = None) -> Supports:
+    """What is laid out for *index*, kept as long as it lives.
+
+    Args:
+        values: of the same build; adds what is known of literals.
+    """
+    if values is not None:
+        known = _WITH_VALUES.get(values)
+        if known is None or known.index is not index:
+            known = _WITH_VALUES[values] = Supports(index, Observed(index, values))
+        return known
     found = _SUPPORTS.get(index)
     if found is None:
         found = _SUPPORTS[index] = Supports(index)
     return found
 
 
+def _may_be_one(a: tuple[Literal, bool], b: tuple[Literal, bool]) -> bool:
+    """Whether one term may equal both (literal, by spelling)."""
+    if a[1] and b[1]:
+        return spelling(a[0].lexical) == spelling(b[0].lexical)
+    if a[1] or b[1]:
+        # the spelling of a term against the value of another: "1" is a spelling of 1.0, but "x" of no number
+        return True
+    return may_be_equal(a[0], b[0])
+
+
 class _Node:
     """What is known of one term of a solution: an equivalence class of variables and IRIs."""
 
-    __slots__ = ("allowed", "domain", "may_be_literal", "may_be_node")
+    __slots__ = ("allowed", "bounds", "domain", "literals", "may_be_literal", "may_be_node")
 
     def __init__(self, everything: int) -> None:
         self.domain = everything
         self.may_be_literal = self.may_be_node = True
         self.allowed: set[str] | None = None
         """The IRIs that it may be, where it is not a literal."""
+        self.literals: list[tuple[Literal, bool]] | None = None
+        """The literals that it may equal (True: in spelling), where it is one."""
+        self.bounds: list[Bound] = []
 
 
 class _Problem:
@@ -149,15 +173,15 @@ class _Problem:
 
     def is_contradicted(self) -> bool:
         edges: list[Edge] = []
-        restrictions: list[OneOf | IsLiteral] = []
+        restrictions: list[OneOf | IsLiteral | Bound] = []
         identities: list[Same] = []
         for c in self._conditions:
             match c:
                 case Edge():
                     edges.append(c)
-                case OneOf(v, (Iri() as iri,), span):
+                case OneOf(v, (Iri() as iri,), span, False):
                     identities.append(Same(v, iri, span))
-                case OneOf() | IsLiteral():
+                case OneOf() | IsLiteral() | Bound():
                     restrictions.append(c)
                 case Same():
                     identities.append(c)
@@ -172,10 +196,14 @@ class _Problem:
                     node.may_be_node = False
                 else:
                     node.may_be_literal = False
+            elif isinstance(r, Bound):
+                node.bounds.append(r)
             else:
-                self._restrict(node, r.terms)
+                self._restrict(node, r.terms, r.by_spelling)
             if not self._is_possible(r.variable, node):
                 return True
+        if any(node.bounds and self._is_out_of_bounds(node) for node in self._nodes.values()):
+            return True
         return bool(edges) and self._edges_contradict(edges)
 
     def _unite(self, identities: list[Same]) -> bool:
@@ -200,19 +228,42 @@ class _Problem:
             self._restrict(self._node(v), (literal,))
         return False
 
-    def _restrict(self, node: _Node, terms: Iterable[Iri | Literal]) -> None:
+    def _restrict(self, node: _Node, terms: Iterable[Iri | Literal], by_spelling: bool = False) -> None:
         iris: set[str] = set()
         kinds = 0
-        has_literal = False
+        literals: list[tuple[Literal, bool]] = []
         for t in terms:
             if isinstance(t, Iri):
                 iris.add(t.value)
             else:
-                has_literal = True
-                kinds |= self._supports.literal_kinds(t)
+                literals.append((t, by_spelling))
+                kinds |= self._supports.literals if by_spelling else self._supports.literal_kinds(t)
         node.allowed = iris if node.allowed is None else node.allowed & iris
-        node.may_be_literal = node.may_be_literal and has_literal
+        if node.literals is None:
+            node.literals = literals
+        elif len(node.literals) * len(literals) <= MAX_COMPARED:
+            node.literals = [one for one in node.literals if any(_may_be_one(one, other) for other in literals)]
+        node.may_be_literal = node.may_be_literal and bool(node.literals and literals)
         node.domain &= kinds | self._supports.nodes
+
+    @staticmethod
+    def _is_out_of_bounds(node: _Node) -> bool:
+        """Whether no term, wherever it comes from, meets the bounds together, and with them the literals it may equal."""
+        limits = [(b.operator, w) for b in node.bounds if (w := interval(b.limit.lexical, family(b.limit.datatype)))]
+        if len({family(b.limit.datatype) for b in node.bounds}) > 1 or not limits:
+            return False
+        low = max((w[0] for operator, w in limits if operator in (">", ">=")), default=float("-inf"))
+        high = min((w[1] for operator, w in limits if operator in ("<", "<=")), default=float("inf"))
+        if low > high:
+            return True
+        of = family(node.bounds[0].limit.datatype)
+        if node.literals is None or node.allowed or len(node.literals) > MAX_COMPARED:
+            return False
+        for literal, by_spelling in node.literals:
+            where = interval(literal.lexical, of) if family(literal.datatype) is of and not by_spelling else None
+            if where is None or all(may_satisfy(where, operator, limit) for operator, limit in limits):
+                return False
+        return True
 
     def _is_possible(self, term: Variable | Iri, node: _Node) -> bool:
         key = self._find(term)
@@ -238,7 +289,7 @@ class _Problem:
         domains: dict[object, int] = {}
         assertions: dict[object, list[tuple[int, str]]] = {}
 
-        def place(term: Term, edge_id: int) -> object:
+        def place(term: Place, edge_id: int) -> object:
             if isinstance(term, Literal):
                 # not shared: two engines may match one written literal with different stored ones
                 domains[edge_id] = supports.literal_kinds(term)
@@ -266,6 +317,8 @@ class _Problem:
             adjacency = self._adjacency(e, asserted)
             if adjacency is not None:
                 arcs.append((s, adjacency, o))
+                if supports.observed is not None and isinstance(e.predicate, Iri):
+                    domains[o] &= self._observed(supports.observed, e.object, e.predicate.value, asserted)
         if any(d == 0 for k, d in domains.items() if self._has_arc(k, arcs)):
             return True
         if supports.index.are_kinds_exact:
@@ -283,6 +336,33 @@ class _Problem:
                 if _is_inconsistent({**trial, key: domains[key] & mask}, arcs, set(assertions)):
                     return True
         return False
+
+    def _observed(self, observed: Observed, place: Place, property_: str, classes: Sequence[str]) -> int:
+        """The kinds that are left to the object of *property_*, by the literals that it has at nodes of all *classes*."""
+        supports = self._supports
+        literals: list[tuple[Literal, bool]] | None
+        bounds: list[Bound]
+        if isinstance(place, Literal):
+            literals, bounds = [(place, False)], []
+        else:
+            node = self._node(place)
+            if not node.may_be_literal or (node.literals is None and not node.bounds):
+                return supports.everything
+            literals, bounds = node.literals, node.bounds
+        pairs = observed.pairs(property_, classes)
+        if pairs is None:
+            return supports.everything
+        left = supports.everything
+        if literals is not None and len(literals) <= MAX_COMPARED:
+            left = supports.nodes
+            for literal, by_spelling in literals:
+                if observed.may_hold(pairs, literal, by_spelling=by_spelling):
+                    left |= supports.literals if by_spelling else supports.literal_kinds(literal)
+        for bound in bounds:
+            if not observed.may_satisfy(pairs, bound.operator, bound.limit):
+                # what is no number compares with none in SPARQL, but with every one in some engine
+                left &= ~supports.family_kinds(bound.limit)
+        return left
 
     @staticmethod
     def _has_arc(key: object, arcs: list[tuple[object, Adjacency, object]]) -> bool:

@@ -30,7 +30,7 @@ class Names:
             return "nodes without a class"
         for namespace, prefix in self._namespaces:
             if iri.startswith(namespace) and _SAFE_LOCAL.fullmatch(iri[len(namespace) :]):
-                return f"{prefix}:{iri[len(namespace):]}"
+                return f"{prefix}:{iri[len(namespace) :]}"
         return f"<{iri}>"
 
     def counted(self, counts: Mapping[str | None, int], limit: int = 3) -> str:
@@ -101,7 +101,7 @@ def descendants(class_: str, index: SupportIndex) -> list[str]:
 def for_class(class_: str, index: SupportIndex, names: Names) -> tuple[str, ...]:
     """Instead of a class without instances."""
     counts = index.class_instances
-    below = sorted((c for c in descendants(class_, index) if counts.get(c)), key=lambda c: -counts[c])
+    below = sorted((c for c in descendants(class_, index) if counts.get(c)), key=lambda c: (-counts[c], c))
     found = [f"its subclass {names.short(c)} ({counts[c]:,} instances)" for c in below[:_MAX_SUGGESTIONS]]
     if not found:
         close = nearest(class_, (c for c in counts if counts[c]), index)
@@ -124,19 +124,19 @@ def for_property(
         fits = [p for p in table if object_class is None or object_class in index.targets(c, p)]
         close = nearest(property_, fits, index)
         if object_class is not None and not close:
-            close = sorted(fits, key=lambda p: -table[p])[:2]
+            close = sorted(fits, key=lambda p: (-table[p], p))[:2]
         found += [f"{names.short(p)} ({names.short(c)} has {table[p]:,})" for p in close]
         found += _two_hops(c, property_, index, names)
     if not subject_classes and not users:
         found += [f"{names.short(p)}" for p in nearest(property_, index.properties, index)]
     elif users:
-        most = sorted(users.items(), key=lambda x: -x[1])[:2]
+        most = sorted(users.items(), key=lambda x: (-x[1], x[0] or ""))[:2]
         found += [f"{names.short(property_)} of {names.short(c)} ({n:,})" for c, n in most if c]
     return tuple(dict.fromkeys(found))[:_MAX_SUGGESTIONS]
 
 
 def _two_hops(class_: str, property_: str, index: SupportIndex, names: Names) -> list[str]:
-    """``q/p`` where the class has q, and what q leads to has p."""
+    """``q/p`` where the class has q, and what q leads to has p; ``^q/p`` where what has p points at the class by q."""
     ways: list[tuple[int, str]] = []
     for q in index.properties_of(class_):
         if q in (index.class_predicate, property_):
@@ -144,4 +144,10 @@ def _two_hops(class_: str, property_: str, index: SupportIndex, names: Names) ->
         for middle, n in index.targets(class_, q).items():
             if middle is not None and index.targets(middle, property_):
                 ways.append((n, f"by way of {names.short(middle)}: {names.short(q)}/{names.short(property_)}"))
+    for q, sources in index.properties_into(class_).items():
+        if q == property_:
+            continue
+        for middle, n in sources.items():
+            if middle is not None and index.targets(middle, property_):
+                ways.append((n, f"by way of {names.short(middle)}: ^{names.short(q)}/{names.short(property_)}"))
     return [text for _, text in sorted(ways, key=lambda w: (-w[0], w[1]))[:2]]

@@ -29,6 +29,7 @@ from proxy.query.model import (
     Service,
     SubSelect,
     TriplePattern,
+    TripleTerm,
     ZeroOrMorePath,
     is_relative,
     walk,
@@ -210,7 +211,9 @@ def test_predeclared_prefixes():
         ("ASK { ?x ?p ?o ?s ?p ?o }", 1, 16),
         ("ASK { _:x ?p ?o OPTIONAL { _:x ?p ?o } }", 1, 28),
         ("ASK { ?x ?p 1e } ", 1, 14),
-        ("ASK { << ?s ?p ?o >> ?q ?r }", 1, 7),
+        ("ASK { << ?s ?p >> ?q ?r }", 1, 16),
+        ("ASK { ?s ?p ?o {| ?q ?r }", 1, 25),
+        ("ASK { ?s <p>/<q> ?o {| ?q ?r |} }", 1, 18),
         ("ASK {} ASK {}", 1, 8),
         ("ASK { VALUES (?x ?y) { (1) } }", 1, 26),
         ("ASK { FILTER(REGEX(?x)) }", 1, 22),
@@ -218,13 +221,50 @@ def test_predeclared_prefixes():
     ],
 )
 def test_malformed(text, line, column):
-    """What is not SPARQL 1.1 says where it stops being it."""
+    """What is not SPARQL says where it stops being it."""
     if line is None:
         assert parse(text) == ParsedUpdate(())
         return
     with pytest.raises(MalformedQuery) as caught:
         parse(text)
     assert (caught.value.line, caught.value.column) == (line, column)
+
+
+REIFIES = Iri("http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies")
+
+
+def test_rdf_12_is_read_as_what_it_stands_for():
+    """A reified triple is its reifier and says what that reifies; an annotation also states the triple."""
+    s, p, o, r, y = map(Variable, "spory")
+    triple = TripleTerm(s, p, o)
+    (group,) = parse("ASK { << ?s ?p ?o ~ ?r >> ?p ?y }").where.elements
+    assert group.patterns == (TriplePattern(r, REIFIES, triple), TriplePattern(r, p, y))
+    (group,) = parse("ASK { ?s ?p ?o ~ ?r {| ?p ?y |} }").where.elements
+    assert group.patterns == (TriplePattern(s, p, o), TriplePattern(r, REIFIES, triple), TriplePattern(r, p, y))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ASK { << ?s ?p ?o >> }",
+        "ASK { << << ?s ?p ?o >> ?p <<( ?s a 1 )>> >> ?q ?r , ?t }",
+        "ASK { ?x ?y <<( ?s ?p <<( ?s ?p 'a'@en--ltr )>> )>> }",
+        "ASK { ?s ?p ?o ~ ~ <http://e/r> {| a ?c ; ?q [ ?y 1 ] |} {| ?q 2 |} , ?o2 ~ _:b }",
+        "VERSION '1.2' SELECT (isTRIPLE(<<( ?s ?p ?o )>>) AS ?t) { VALUES ?v { <<( <http://e/a> a 1 )>> UNDEF } }",
+        "ASK { ?v ?p ?o LATERAL { ?o ?p ?v } }",
+        "CONSTRUCT { ?s ?p ?o {| ?q 1 |} } WHERE { BIND(TRIPLE(?s, ?p, ?o) AS ?t) FILTER(hasLANG(OBJECT(?t))) }",
+        "INSERT DATA { <http://e/a> <http://e/b> 1 ~ <http://e/r> {| <http://e/c> 2 |} }",
+    ],
+)
+def test_rdf_12_round_trip(text):
+    """Triple terms, reifiers, annotations, base directions, VERSION and LATERAL are read and rendered."""
+    tree = parse(text)
+    assert parse(render(tree)) == tree
+
+
+def test_policy_reaches_into_lateral():
+    """SERVICE is found wherever it stands."""
+    assert any(isinstance(n, Service) for n in walk(parse("ASK { LATERAL { SERVICE ?s { } } }")))
 
 
 @pytest.mark.parametrize("text", ['ASK { ?x ?p "\\u0022" }', "ASK { ?x ?p <\\u003e> }", "ASK { ?x ?p ?o \\u007d"])

@@ -67,8 +67,12 @@ def test_an_update_needs_the_setting():
 
 @pytest.mark.parametrize(
     "text",
-    ["LOAD <http://s/>", "LOAD SILENT <http://s/> INTO GRAPH <http://g/>", "INSERT {} WHERE { SERVICE <http://s/> {} }",
-     "INSERT DATA {} ; DELETE {} WHERE { { SELECT * { SERVICE SILENT ?x {} } } }"],
+    [
+        "LOAD <http://s/>",
+        "LOAD SILENT <http://s/> INTO GRAPH <http://g/>",
+        "INSERT {} WHERE { SERVICE <http://s/> {} }",
+        "INSERT DATA {} ; DELETE {} WHERE { { SELECT * { SERVICE SILENT ?x {} } } }",
+    ],
 )
 def test_updates_may_not_fetch(text):
     """LOAD and SERVICE in an allowed update are held to the list of services."""

@@ -14,7 +14,7 @@ P = "PREFIX : <http://e/> "
     [
         "SELECT DISTINCT ?x (COUNT(DISTINCT ?y) + 1 AS ?n) FROM :g { ?x :p/^(:q|:r)*/!(:s|^a)? ?y }"
         " GROUP BY ?x HAVING(COUNT(*) > 1)",
-        "SELECT REDUCED * { ?x :p 1, -2, 1.5, 1e3, true, 'a\"b\\n'@en, \"x\"^^:d ; :q [ :r (1 2) ] }"
+        'SELECT REDUCED * { ?x :p 1, -2, 1.5, 1e3, true, \'a"b\\n\'@en, "x"^^:d ; :q [ :r (1 2) ] }'
         " ORDER BY DESC(?x) LIMIT 1 OFFSET 2",
         "ASK { { ?a ?b ?c } UNION { } MINUS { ?a ?b ?c } OPTIONAL { ?a :p ?d FILTER(?d = 1 || !(?d > 2 && ?d < 3)) } }",
         "ASK { BIND(-?x - 1 * (2 + 3) AS ?y) FILTER(?x NOT IN (1, ?y)) FILTER NOT EXISTS { GRAPH ?g { ?x ?y ?z } } }",

@@ -19,7 +19,9 @@ def test_what_is_not_sparql(text):
     assert syntax_error(text) is not None
 
 
-@pytest.mark.parametrize("text", ["CLEAR ALL", "ASK { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", "LOAD <http://127.0.0.1:9/>"])
+@pytest.mark.parametrize(
+    "text", ["CLEAR ALL", "ASK { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", "LOAD <http://127.0.0.1:9/>"]
+)
 def test_nothing_is_called_or_changed(text):
     """An update, SERVICE or LOAD never reaches an engine."""
     assert "SERVICE" in str(syntax_error(text))

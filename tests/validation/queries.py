@@ -6,7 +6,18 @@ PREFIX = "PREFIX : <http://e/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
 CLASSES = [":A", ":B", ":C", ":D"]
 PROPERTIES = [":p", ":q", ":r", ":s", ":t"]
 NODES = [f":n{i}" for i in range(7)]
-LITERALS = ['"x"', '"x"@en', "1", "2", "1.0", "true", '"2020-01-01"^^xsd:date', '"1"^^xsd:int', '"y"^^:custom', '"1"']
+LITERALS = [
+    *('"x"', '"x"@en', '"x"@EN', '"X"', '"y"@de', '"1"', '"1.0"', '""'),
+    *("1", "2", "1.0", "-3", "1e0", "007", '"1"^^xsd:int', '"1"^^xsd:float', '"0.1"^^xsd:float', "0.1", "1e400"),
+    *('"NaN"^^xsd:double', '"INF"^^xsd:double', '"-INF"^^xsd:float'),
+    *('"abc"^^xsd:integer', '"1_0"^^xsd:integer', '" 1 "^^xsd:integer'),
+    *("true", "false", '"1"^^xsd:boolean', '"maybe"^^xsd:boolean'),
+    *('"2020-01-01"^^xsd:date', '"2020-01-01Z"^^xsd:date', '"2019-12-31T23:00:00-03:00"^^xsd:dateTime', '"2020"^^xsd:gYear'),
+    *('"2020-01-01T00:00:00"^^xsd:dateTime', '"2020-01-01T02:00:00.0Z"^^xsd:dateTime'),
+    *('"10:00:00"^^xsd:time', '"2020-02"^^xsd:gYearMonth'),
+    *('"y"^^:custom', '"P1D"^^xsd:duration', '"x"@en--ltr'),
+]
+TEXTS = ['"x"', '"1"', '"1.0"', '"http://e/n1"', '"absent"', '""']
 VARIABLES = ["?a", "?b", "?c", "?d"]
 
 
@@ -22,7 +33,19 @@ def random_graph(rng: random.Random) -> str:
         lines.append(f"{rng.choice([*NODES, '_:b1', '_:b2'])} {rng.choice(properties)} {o} .")
     if rng.random() < 0.2:
         lines.append(f"{classes[0]} :sub {rng.choice(CLASSES)} .")
+    if rng.random() < 0.15:
+        lines.append(f"{rng.choice(NODES)} {rng.choice(properties)} {rng.choice(NODES)} {{| {rng.choice(properties)} 1 |}} .")
+        lines.append(f"{rng.choice(NODES)} {rng.choice(properties)} <<( :n1 :p :n2 )>> .")
     return "\n".join(lines)
+
+
+def random_quads(rng: random.Random) -> list[tuple[str, str, str, str]]:
+    """A few statements in the named graphs ``:g`` and ``:h``."""
+    found = []
+    for graph in (":g", ":g", ":h"):
+        p, o = rng.choice([(rng.choice(PROPERTIES), rng.choice([*NODES, *LITERALS])), ("a", rng.choice(CLASSES))])
+        found.append((rng.choice(NODES), p, o, graph))
+    return found[: rng.randint(0, 3)]
 
 
 class QueryMaker:
@@ -98,7 +121,11 @@ class QueryMaker:
             lambda: f"sameTerm({v}, {self.constant()})",
             lambda: f"BOUND({v})",
             lambda: f"!BOUND({v})",
-            lambda: f"{v} > 1",
+            lambda: f"{v} {self.pick('<', '>', '<=', '>=')} {self.rng.choice(LITERALS)}",
+            lambda: f"{self.rng.choice(LITERALS)} {self.pick('<', '>', '<=', '>=')} {v}",
+            lambda: f"{v} = {self.rng.choice(LITERALS)} && {v} = {self.rng.choice(LITERALS)}",
+            lambda: f"{v} > {self.pick(0, 1, 2)} && {v} < {self.pick(0, 1, 2)}",
+            lambda: f"STR({v}) = {self.pick(*TEXTS)}",
             lambda: f"LANG({v}) = 'en'",
             lambda: f"!({v} = {self.constant()})",
             lambda: f"COALESCE({v}, 1) = {self.constant()}",
@@ -141,6 +168,22 @@ class QueryMaker:
             lambda: f"{{ SELECT {v} {inner} VALUES {w} {{ {self.constant()} }} }}",
             lambda: f"{{ SELECT {v} (COUNT(*) AS ?n) {inner} GROUP BY {v} VALUES {v} {{ {self.constant()} }} }}",
             lambda: f"{{ SELECT {v} {inner} OFFSET 1 }}",
+            lambda: f"{{ SELECT {v} (COUNT({w}) AS ?n) {inner} GROUP BY {v} HAVING ({self.having(v, w)}) }}",
+        )()
+
+    def rdf12(self):
+        """RDF 1.2: triple terms, reifiers, annotations; and LATERAL."""
+        s, p, o = self.subject(), self.rng.choice(PROPERTIES), self.variable()
+        return self.pick(
+            lambda: f"<< {s} {p} {o} >> {self.rng.choice(PROPERTIES)} {self.variable()} .",
+            lambda: f"<< {self.variable()} {p} {o} ~ {self.variable()} >> .",
+            lambda: f"{self.variable()} {p} {o} ~ {{| {self.rng.choice(PROPERTIES)} {self.object()} |}} .",
+            lambda: f"{self.variable()} {p} {o} {{| {self.rng.choice(PROPERTIES)} {self.variable()} |}} .",
+            lambda: f"{self.variable()} {p} <<( {self.variable()} {p} {o} )>> .",
+            lambda: f"VALUES {o} {{ <<( :n1 :p :n2 )>> {self.constant()} }}",
+            lambda: f"FILTER(isTRIPLE({o}))",
+            lambda: f"BIND(<<( :n1 {p} :n2 )>> AS {self.variable()})",
+            lambda: f"LATERAL {self.group(2)}",
         )()
 
     def element(self, depth):
@@ -163,26 +206,43 @@ class QueryMaker:
         if r < 0.92:
             return self.sub_select(depth)
         if r < 0.94:
-            return f"GRAPH {self.pick('?g', ':g')} {self.group(depth + 1)}"
+            return f"GRAPH {self.pick('?g', ':g', ':h', self.variable())} {self.group(depth + 1)}"
+        if r < 0.955:
+            return self.rdf12()
         return self.group(depth + 1)
 
     def group(self, depth=0):
         return "{ " + " ".join(self.element(depth) for _ in range(self.rng.randint(1, 3 if depth else 4))) + " }"
 
+    def having(self, v, w):
+        return self.pick(
+            f"COUNT(*) {self.pick('<', '=', '>', '<=')} {self.pick(0, 1)}",
+            f"COUNT({w}) {self.pick('<', '=', '>', '<=')} {self.pick(-1, 0, 1)}",
+            f"{v} = {self.constant()}",
+            f"{v} IN ({self.constant()}, {self.constant()})",
+            f"{self.pick(v, w)} > {self.pick(0, 1)}",
+        )
+
     def query(self):
         body = self.group()
+        if self.rng.random() < 0.12:
+            body = self.pick("FROM :g", "FROM NAMED :g", "FROM :g FROM NAMED :h", "FROM :absent") + f" WHERE {body}"
         v = self.variable()
-        return PREFIX + self.rng.choice(
-            [lambda: f"SELECT * {body}"] * 6
-            + [
-                lambda: f"SELECT {v} {body}",
-                lambda: f"SELECT DISTINCT {v} {body} ORDER BY {v} LIMIT 3",
-                lambda: f"SELECT (COUNT(*) AS ?n) {body}",
-                lambda: f"SELECT {v} (COUNT(*) AS ?n) {body} GROUP BY {v}",
-                lambda: f"ASK {body}",
-                lambda: f"CONSTRUCT {{ :x :y {v} }} {body}",
-                lambda: f"DESCRIBE {v} {body}",
-                lambda: f"SELECT * {body} VALUES {v} {{ {self.constant()} {self.constant()} }}",
-                lambda: f"SELECT (MAX({v}) AS ?m) {body} HAVING (COUNT(*) > 0)",
-            ]
-        )()
+        return (
+            PREFIX
+            + self.rng.choice(
+                [lambda: f"SELECT * {body}"] * 6
+                + [
+                    lambda: f"SELECT {v} {body}",
+                    lambda: f"SELECT DISTINCT {v} {body} ORDER BY {v} LIMIT 3",
+                    lambda: f"SELECT (COUNT(*) AS ?n) {body}",
+                    lambda: f"SELECT {v} (COUNT(*) AS ?n) {body} GROUP BY {v}",
+                    lambda: f"SELECT {v} {body} GROUP BY {v} HAVING ({self.having(v, self.variable())})",
+                    lambda: f"ASK {body}",
+                    lambda: f"CONSTRUCT {{ :x :y {v} }} {body}",
+                    lambda: f"DESCRIBE {v} {body}",
+                    lambda: f"SELECT * {body} VALUES {v} {{ {self.constant()} {self.constant()} }}",
+                    lambda: f"SELECT (MAX({v}) AS ?m) {body} HAVING (COUNT(*) > 0)",
+                ]
+            )()
+        )

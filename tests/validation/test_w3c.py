@@ -27,9 +27,7 @@ def cases():
             f"PREFIX mf: <{MF}> PREFIX qt: <http://www.w3.org/2001/sw/DataAccess/tests/test-query#>"
             " SELECT ?q ?d { ?t a mf:QueryEvaluationTest ; mf:action ?a . ?a qt:query ?q . OPTIONAL { ?a qt:data ?d } }"
         ):
-            query, data = (
-                None if t is None else manifest.parent / t.value.rpartition("/")[2] for t in (row["q"], row["d"])
-            )
+            query, data = (None if t is None else manifest.parent / t.value.rpartition("/")[2] for t in (row["q"], row["d"]))
             if query.exists():
                 found.append(pytest.param(query, data, id=f"{query.parent.name}/{query.name}"))
     return found

@@ -1,0 +1,159 @@
+"""Conditions on a solution, and how they combine: a disjunction of conjunctions, bounded by dropping, never by adding.
+
+``required`` makes them from a query, ``validation.prove`` looks for a contradiction, ``validation.confirm`` writes them as
+a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from proxy.query.model import Group, Span, TriplePattern
+from proxy.query.term import Iri, Literal, Variable
+
+Place = Iri | Literal | Variable
+"""What stands at an end of a condition: a term that is no triple term, of which nothing is known."""
+
+MAX_ALTERNATIVES = 64
+MAX_CONDITIONS = 2_000
+"""Of all alternatives together."""
+
+MAX_PATTERNS = 300
+"""Of one basic graph pattern; people write fewer than 100, and finding a minimal core takes a trial per bisection."""
+
+MAX_PARTS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A triple joins *subject* to *object*; *predicate* None or a variable: by whatever property.
+
+    graph: the named graph it is in; None: the default graph.
+    """
+
+    subject: Place
+    predicate: Iri | Variable | None
+    object: Place
+    origin: TriplePattern
+    graph: Iri | Variable | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """Both are the same term."""
+
+    left: Place
+    right: Place
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """*variable* is bound, and equals one of *terms* (for literals: in value, which is weaker than being the same term).
+
+    by_spelling: it is ``STR(variable)`` that equals; *terms* are then the string and the IRI that are written so.
+    """
+
+    variable: Variable
+    terms: tuple[Iri | Literal, ...]
+    span: Span
+    by_spelling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """*variable* is bound, and *operator* (``< > <= >=``) is true of it and the number, date or time *limit*."""
+
+    variable: Variable
+    operator: str
+    limit: Literal
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class IsLiteral:
+    """*variable* is bound to a literal; or, if not *is_literal*, to an IRI or a blank node."""
+
+    variable: Variable
+    is_literal: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """No solution, whatever the data; *rule* says why."""
+
+    rule: str
+    span: Span
+
+
+Condition = Edge | Same | OneOf | Bound | IsLiteral | Impossible
+Alternative = tuple[Condition, ...]
+Alternatives = tuple[Alternative, ...]
+
+ANYTHING: Alternatives = ((),)
+"""No condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a query that may fail without emptying it; *conditions* include those of the group around it.
+
+    role: ``optional``, ``union``, ``minus``, ``not-exists``. group: the part.
+    """
+
+    role: str
+    group: Group
+    conditions: Alternatives
+
+
+def variables_of(condition: Condition) -> Iterable[Variable]:
+    match condition:
+        case Edge(s, p, o, _, _):
+            return [t for t in (s, p, o) if isinstance(t, Variable)]
+        case Same(a, b, _):
+            return [t for t in (a, b) if isinstance(t, Variable)]
+        case OneOf(variable=v) | IsLiteral(variable=v) | Bound(variable=v):
+            return [v]
+        case Impossible():
+            return []
+
+
+def certain(alternatives: Alternatives) -> frozenset[Variable]:
+    """Variables that every alternative binds."""
+    found: frozenset[Variable] | None = None
+    for alternative in alternatives:
+        # Same alone (a path of length zero) binds too, but to terms outside the graph as well; it is left out to be safe
+        own = frozenset(v for c in alternative if not isinstance(c, Same) for v in variables_of(c))
+        found = own if found is None else found & own
+    return found or frozenset()
+
+
+def both(parts: Sequence[Alternatives]) -> Alternatives:
+    """The conjunction; over the bounds, the parts with most alternatives are dropped."""
+    result: Alternatives = ANYTHING
+    for part in sorted(parts, key=len):
+        if part == ANYTHING:
+            continue
+        if result == ANYTHING:
+            result = part
+            continue
+        if len(result) * len(part) > MAX_ALTERNATIVES:
+            continue
+        size = sum(map(len, result)) * len(part) + sum(map(len, part)) * len(result)
+        if size > MAX_CONDITIONS:
+            continue
+        result = tuple(a + b for a, b in product(result, part))
+    return result
+
+
+def either(parts: Iterable[Alternatives]) -> Alternatives:
+    """The disjunction; over the bounds, no condition."""
+    result: list[Alternative] = []
+    for part in parts:
+        result += part
+        if len(result) > MAX_ALTERNATIVES or sum(map(len, result)) > MAX_CONDITIONS:
+            return ANYTHING
+    return tuple(result)

@@ -1,0 +1,71 @@
+"""What must hold where a FILTER or HAVING expression is true: the cases that need no pattern and no recursion."""
+
+from __future__ import annotations
+
+from proxy.query.conditions import Alternatives, Bound, Condition, Impossible, IsLiteral, OneOf
+from proxy.query.literals import ORDERED
+from proxy.query.model import Aggregate, Comparison, Expression, FunctionCall, In, Span
+from proxy.query.term import XSD, XSD_STRING, Iri, Literal, Variable
+
+_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def condition_of(expression: Expression, span: Span) -> Condition | None:
+    """The one condition that *expression* stands for, in its own variables; None: it says nothing that counts."""
+    match expression:
+        case Comparison("=", Variable() as v, Iri() | Literal() as constant) | Comparison(
+            "=", Iri() | Literal() as constant, Variable() as v
+        ):
+            return OneOf(v, (constant,), span)
+        case Comparison("=", FunctionCall("STR", (Variable() as v,)), Literal(text, datatype)) | Comparison(
+            "=", Literal(text, datatype), FunctionCall("STR", (Variable() as v,))
+        ) if datatype == XSD_STRING:
+            return OneOf(v, (Literal(text), Iri(text)), span, by_spelling=True)
+        case Comparison("<" | ">" | "<=" | ">=" as operator, Variable() as v, Literal() as limit) if limit.datatype in ORDERED:
+            return Bound(v, operator, limit, span)
+        case Comparison("<" | ">" | "<=" | ">=" as operator, Literal() as limit, Variable() as v) if limit.datatype in ORDERED:
+            return Bound(v, _FLIPPED[operator], limit, span)
+        case In(Variable() as v, options, False) if all(isinstance(o, Iri | Literal) for o in options):
+            if not options:
+                return Impossible("in-nothing", span)
+            return OneOf(v, tuple(o for o in options if isinstance(o, Iri | Literal)), span)
+        case FunctionCall("SAMETERM", (Variable() as v, Iri() | Literal() as constant)) | FunctionCall(
+            "SAMETERM", (Iri() | Literal() as constant, Variable() as v)
+        ):
+            return OneOf(v, (constant,), span)
+        case FunctionCall("ISIRI" | "ISURI" | "ISBLANK", (Variable() as v,)):
+            return IsLiteral(v, False, span)
+        case FunctionCall("ISLITERAL" | "ISNUMERIC", (Variable() as v,)):
+            return IsLiteral(v, True, span)
+        case Literal("false", datatype) if datatype == XSD + "boolean":
+            return Impossible("filter-false", span)
+    return None
+
+
+def never_of_a_group(expression: Expression) -> bool:
+    """Whether *expression* is false of every group that GROUP BY makes: each has a solution, and no count is negative."""
+    match expression:
+        case Literal("false", datatype):
+            return datatype == XSD + "boolean"
+        case Comparison(operator, Aggregate("COUNT", argument), Literal() as number):
+            pass
+        case Comparison(operator, Literal() as number, Aggregate("COUNT", argument)):
+            operator = _FLIPPED.get(operator, operator)
+        case _:
+            return False
+    if number.datatype != XSD + "integer" or not number.lexical.isascii() or not number.lexical.lstrip("+-").isdigit():
+        return False
+    least, n = (1 if argument is None else 0), int(number.lexical)
+    return (operator in ("<", "=", "<=") and n < least) or (operator == "<" and n == least)
+
+
+def rename_condition(condition: Condition, variable: Variable) -> Alternatives:
+    """*condition* of ``condition_of``, about *variable* in place of its own."""
+    match condition:
+        case OneOf(_, terms, span, by_spelling):
+            return ((OneOf(variable, terms, span, by_spelling),),)
+        case Bound(_, operator, limit, span):
+            return ((Bound(variable, operator, limit, span),),)
+        case IsLiteral(_, is_literal, span):
+            return ((IsLiteral(variable, is_literal, span),),)
+    return ((condition,),)
