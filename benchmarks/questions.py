@@ -248,7 +248,8 @@ def line(name: str, records: list[dict[str, Any]]) -> str:
     lost = " ".join(f"{k}={v}" for k, v in kinds.most_common() if k != "right")
     return (
         f"{name:30} n={len(records):4} ex={mean('ex'):.3f} first={mean('first'):.3f} "
-        f"@5={mean('at5'):.3f} @20={mean('at20'):.3f} any={mean('anywhere'):.3f} p50={ms[len(ms) // 2]:.0f}ms max={ms[-1]:.0f}ms  {lost}"
+        f"@5={mean('at5'):.3f} @20={mean('at20'):.3f} "
+        f"any={mean('anywhere'):.3f} p50={ms[len(ms) // 2]:.0f}ms max={ms[-1]:.0f}ms  {lost}"
     )
 
 
