@@ -264,7 +264,9 @@ async def _check(config: Config, parsed: Any, *, as_json: bool) -> int:
     from proxy.validation.finding import Severity
 
     async with _dataset(config, nl=False) as dataset:
-        findings = findings_of(parsed, dataset.index)
+        findings = findings_of(
+            parsed, dataset.index, values=dataset.values, fetches_graphs=dataset.backend.fetches_graphs
+        )
         verdict = "pass"
         for finding in findings:
             if finding.severity is Severity.PROVED_EMPTY and finding.confirmation and may_be_refused(parsed):

@@ -27,7 +27,7 @@ from proxy.query.model import ParsedOperation, ParsedQuery, QueryForm
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
 from proxy.query.parse import parse
 from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed, require_local_graphs
-from proxy.validation.check import check
+from proxy.validation.check import check, unlike_the_index
 from proxy.validation.finding import Finding, Severity
 
 CACHED_TEXTS = 2048
@@ -78,7 +78,7 @@ class SparqlPath:
         self._validation = dataset.settings.validation
         self._parsed: OrderedDict[str, ParsedOperation | MalformedQuery] = OrderedDict()
         self._allowed: OrderedDict[tuple[str, OperationKind], ParsedOperation] = OrderedDict()
-        self._checked: OrderedDict[tuple[str, DatasetDescription], tuple[Finding, ...]] = OrderedDict()
+        self._checked: OrderedDict[tuple[str, DatasetDescription, str | None], tuple[Finding, ...]] = OrderedDict()
         self._checked_index: SupportIndex | None = None
 
     async def run(
@@ -239,6 +239,8 @@ class SparqlPath:
         started = time.perf_counter()
         exchange.findings = findings = self._check(operation, parsed, index)
         exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000
+        if (unlike := unlike_the_index(operation.parameters, index)) is not None:
+            exchange.added_headers.append((b"sparlance-validation", f"unchecked;parameter={unlike}".encode("ascii")))
         if not findings:
             return None
         proofs = [f for f in findings if f.severity is Severity.PROVED_EMPTY and f.confirmation is not None]
@@ -260,10 +262,17 @@ class SparqlPath:
         if self._checked_index is not index:
             self._checked.clear()
             self._checked_index = index
-        key = operation.text, operation.dataset
+        key = operation.text, operation.dataset, unlike_the_index(operation.parameters, index)
         known = self._checked.get(key)
         if known is None:
-            known = check(parsed, index, dataset=operation.dataset)
+            known = check(
+                parsed,
+                index,
+                values=self.dataset.values,
+                dataset=operation.dataset,
+                parameters=operation.parameters,
+                fetches_graphs=self.dataset.backend.fetches_graphs,
+            )
             if len(operation.text) <= CACHED_TEXT_LIMIT:
                 _remember(self._checked, key, known)
         else:

@@ -79,7 +79,7 @@ def explain(
     if isinstance(main, Edge) and isinstance(main.predicate, Iri) and supports.observed is not None:
         if not is_contradicted(core, supports_of(index)):
             # without the values there would be no contradiction: they are the reason
-            found = about_values(core, main, main.predicate.value, _asserted(core, index), supports, names)
+            found = about_values(core, main, main.predicate.value, _asserted(context or core, index), supports, names)
             if found is not None:
                 return Explanation(main.origin.span, *found)
     if not isinstance(main, Edge):
