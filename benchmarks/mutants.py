@@ -4,8 +4,8 @@
 
 A FOLDER holds one folder per graph, with ``questions.json`` (a list of objects with ``query``) and RDF files (``.nt.gz``,
 ``.ttl``). Of every distinct query, each property is exchanged for others of the graph, likewise each class, each text and each
-number, and each triple pattern is turned round. Mutants that pyoxigraph finds empty are the ones to prove. Exits with 1 if a gold
-query or a mutant with solutions is proved empty, or if less than 90 % of the empty property mutants are proved.
+number, and each triple pattern is turned round. Mutants that pyoxigraph finds empty are the ones to prove. Exits with 1 if a
+gold query or a mutant with solutions is proved empty, or if less than 90 % of the empty property mutants are proved.
 """
 
 from __future__ import annotations
