@@ -247,15 +247,14 @@ def _target(
     return Branch(class_, route, depth, used, is_open, is_cut=may_open and not is_open, share=share)
 
 
-def _follow_once(
-    targets: Iterable[Branch], edge: EdgeReading, kinds: Collection[frozenset[str]], rules: Rules
-) -> None:
+def _follow_once(targets: Iterable[Branch], edge: EdgeReading, kinds: Collection[frozenset[str]], rules: Rules) -> None:
     """Close targets whose nodes are also those of a narrower class: the same text again would tell nothing.
 
     They are the same if every kind there that has the narrower class has the wider one, and both have as many nodes.
     """
     followed: list[Branch] = []
-    for target in sorted((t for t in targets if t.is_open), key=lambda t: (rules.instances.get(t.class_ or "", 0), t.class_ or "")):
+    narrow_first = sorted((t for t in targets if t.class_), key=lambda t: (rules.instances.get(t.class_ or "", 0), t.class_))
+    for target in (t for t in narrow_first if t.is_open):
         wide = target.class_
         for narrow in (t.class_ for t in followed):
             if edge.targets[narrow] == edge.targets[wide] and kinds and all(wide in k for k in kinds if narrow in k):
@@ -265,9 +264,7 @@ def _follow_once(
             followed.append(target)
 
 
-def _group(
-    reading: Reading, property_: str, shape: Shape, counts: tuple[int, int] | None, edge: EdgeReading
-) -> LiteralGroup:
+def _group(reading: Reading, property_: str, shape: Shape, counts: tuple[int, int] | None, edge: EdgeReading) -> LiteralGroup:
     datatype, language = shape
     share = UNKNOWN
     if counts is not None and edge.holders is not None:

@@ -43,12 +43,19 @@ def prefixes_for(iris: Iterable[str]) -> dict[str, str]:
     for namespace in sorted(used, key=lambda n: (-used[n], n)):
         name = known.get(namespace)
         if name is None:
-            words = _WORD.findall(namespace.partition("://")[2] or namespace)
-            word = words[-1].lower() if words else "ns"
+            word = _word(namespace)
             tries = (word, *(f"{word}{i}" for i in range(2, len(used) + 3)))
             name = next(t for t in tries if t not in made and t not in WELL_KNOWN)
         made[name] = namespace
     return made
+
+
+def _word(namespace: str) -> str:
+    """The last word of the path; without one, the name of the host but for its ending."""
+    scheme, _, rest = namespace.partition("://")
+    host, _, path = rest.partition("/") if rest else ("", "", scheme)
+    words = _WORD.findall(path) or _WORD.findall(host.rpartition(".")[0] or host)
+    return words[-1].lower() if words else "ns"
 
 
 class Namer:

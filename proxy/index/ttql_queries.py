@@ -115,9 +115,7 @@ def edges(nodes: Nodes, *, is_inverse: bool = False, property_: str | None = Non
     shape = ""
     if not is_inverse:
         keys += " ?t ?l"
-        shape = (
-            ' BIND(IF(isLiteral(?z), STR(DATATYPE(?z)), "") AS ?t) BIND(IF(isLiteral(?z), LCASE(LANG(?z)), "") AS ?l)'
-        )
+        shape = ' BIND(IF(isLiteral(?z), STR(DATATYPE(?z)), "") AS ?t) BIND(IF(isLiteral(?z), LCASE(LANG(?z)), "") AS ?l)'
     return (
         f"SELECT {keys} (COUNT(DISTINCT ?x) AS ?n) (COUNT(DISTINCT ?z) AS ?m) {{ "
         f"{nodes.edge(is_inverse=is_inverse, property_=property_)} "
@@ -142,7 +140,7 @@ def literals(nodes: Nodes, *, limit: int) -> str:
 
 def literals_of(nodes: Nodes, property_: str, datatype: str, language: str | None, *, limit: int) -> str:
     """?z: a few literals of one kind, for a group that the sample has none of."""
-    kind = f'DATATYPE(?z) = {iri(datatype)}' if language is None else f'LCASE(LANG(?z)) = "{language}"'
+    kind = f"DATATYPE(?z) = {iri(datatype)}" if language is None else f'LCASE(LANG(?z)) = "{language}"'
     return (
         f"SELECT DISTINCT ?z {{ {nodes.edge(is_inverse=False, property_=property_)} "
         f"FILTER(isLiteral(?z) && {kind} && STRLEN(STR(?z)) <= {EXAMPLE_LENGTH}) }} LIMIT {limit}"

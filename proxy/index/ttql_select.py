@@ -153,9 +153,7 @@ def fragments(
     return _fit(document, everything, sorted(everything, key=rank), _limits(budget_tokens, None), is_noted=False)
 
 
-def _roots(
-    everything: Sequence[Entry], classes: Collection[str | None], properties: Collection[str]
-) -> Collection[str | None]:
+def _roots(everything: Sequence[Entry], classes: Collection[str | None], properties: Collection[str]) -> Collection[str | None]:
     known = {e.pattern.class_ for e in everything}
     if not classes and not properties:
         return known

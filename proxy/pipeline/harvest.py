@@ -97,6 +97,7 @@ class _Run:
         self._instances = dict(index.class_instances)
         self._expected = expected(index)
         self._readings: dict[Route, Reading] = {}
+        self._sizes: dict[str | None, int | None] = {}
         self._samples: dict[str | None, Sample | None] = {}
         self._incomplete: list[str] = []
         self._is_out_of_bounds = False
@@ -186,6 +187,8 @@ class _Run:
         """Count the edges at the end of *route*, and find examples; None: nothing could be learnt."""
         nodes = self._nodes(route)
         reading = Reading(await self._size(route))
+        if not route.steps:
+            self._sizes[route.root] = reading.nodes
         if not route.steps and not self._may_go_on():
             complete(reading, self._wanted(route.root))
             return reading
@@ -287,7 +290,7 @@ class _Run:
 
     async def _choose(self, class_: str | None) -> Sample | None:
         wanted, rare = self._settings.sample, self._settings.rare
-        instances = self._instances.get(class_, 0) if class_ is not None else None
+        instances = self._sizes.get(class_)
         if instances is not None and instances <= wanted:
             return None
         nodes = self._nodes(Route(class_))
