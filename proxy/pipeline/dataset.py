@@ -130,8 +130,6 @@ class Dataset:
 
     def __post_init__(self) -> None:
         self.ttql = TtqlKeeper(self)
-
-    def __post_init__(self) -> None:
         if self.gateway is UNMADE:
             self.gateway = Gateway(self.name, self.backend, self.settings)
 

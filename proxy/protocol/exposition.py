@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -70,6 +71,7 @@ def expose(
             for (form, verdict, status), number in sorted(metrics.requests.items())
         ],
     )
+    page.add("tasks", "gauge", "Tasks of the event loop, this page's own included.", [({}, len(asyncio.all_tasks()))])
     page.add("response_bytes_total", "counter", "Bytes of response bodies.", [({}, metrics.response_bytes)])
     page.add("broken_transfers_total", "counter", "Responses that began and could not be completed.", [({}, metrics.broken)])
     page.add_histograms("stage_seconds", "Time of one stage of one request; total is all of it, plugins all hooks.", metrics)
