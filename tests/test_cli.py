@@ -12,6 +12,7 @@ import structlog
 from proxy.cli import main, parser
 from proxy.commands import ProgressLine, config_as_toml, table
 from proxy.config import Config, load_config
+from proxy.index.ttql_parse import parse as parse_ttql
 
 GRAPH = """
 @prefix e: <http://e.example/> .
@@ -207,6 +208,21 @@ def test_index_show_counts(graph, capsys):
     assert json.loads(capsys.readouterr().out)["classes"] == {
         "http://e.example/Mill": 2, "http://e.example/River": 1, "http://e.example/Water": 1,
     }  # fmt: skip
+
+
+def test_index_ttql_describes(graph, capsys):
+    """The TTQL document on stdout and nothing else, of the classes that are wanted, within the budget; bad numbers are usage."""
+    assert main(["index", "ttql", "--load", graph, "--class", "http://e.example/Mill", "--depth", "2", "--sample", "5"]) == 0
+    told = capsys.readouterr()
+    (pattern,) = parse_ttql(told.out).patterns
+    assert (pattern.class_, pattern.instances) == ("http://e.example/Mill", 2)
+    assert "describing paths of length 2" in told.err
+    assert main(["index", "ttql", "--load", graph, "--budget-tokens", "60"]) == 0
+    assert len(capsys.readouterr().out) <= 240
+    assert main(["index", "ttql", "--load", graph, "--class", "http://e.example/Moon"]) == 2
+    for wrong in (["--depth", "0"], ["--floor", "2"], ["--budget-lines", "few"]):
+        with pytest.raises(SystemExit, match="2"):
+            main(["index", "ttql", "--load", graph, *wrong])
 
 
 class Terminal(io.StringIO):
