@@ -16,6 +16,7 @@ from proxy.query.operation import OperationKind
 from proxy.query.parse import parse
 
 FORM = b"application/x-www-form-urlencoded"
+_TEXT_TYPES = (FORM, b"application/sparql-query", b"application/sparql-update")
 _ILLEGAL = re.compile(rb"[^A-Za-z0-9\-._~!$&'()*+,;=:@/?%]|%(?![0-9A-Fa-f]{2})")
 _FRAMING = frozenset([b"content-type", b"content-encoding", b"content-length"])
 
@@ -49,6 +50,8 @@ def adapt(request: BackendRequest, product: Product) -> BackendRequest:
         elif not product.form_takes_query_string and b"?" in request.target and not is_coded(request):
             path, _, rest = request.target.partition(b"?")
             request = replace(request, target=path, body=body + b"&" + rest)
+    if product.text_needs_charset and request.method in ("POST", "QUERY"):
+        request = with_charset(request)
     return legal(request) if product.legal_target_only else request
 
 
@@ -87,6 +90,16 @@ def as_direct(request: BackendRequest) -> BackendRequest:
     target = path + (b"?" + b"&".join(members) if members else b"")
     headers = [*without(request, _FRAMING), (b"content-type", f"application/sparql-{kind}".encode("ascii"))]
     return replace(request, target=target, headers=headers, body=operation.text.encode("utf-8"))
+
+
+def with_charset(request: BackendRequest) -> BackendRequest:
+    """Say that the text is UTF-8, which it is by definition (Protocol, sections 2.1.2 and 2.1.3)."""
+    for i, (name, value) in enumerate(request.headers):
+        if name == b"content-type" and value.strip().lower() in _TEXT_TYPES:
+            headers = list(request.headers)
+            headers[i] = name, value.strip() + b"; charset=utf-8"
+            return replace(request, headers=headers)
+    return request
 
 
 def graphs(request: BackendRequest) -> Sequence[tuple[str, str]]:

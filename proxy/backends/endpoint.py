@@ -32,5 +32,7 @@ def endpoint(url: str, update_url: str = "") -> tuple[str, Product]:
         update_string=updates.query.encode("ascii"),
         # What the least of the usual servers (nginx, Tomcat, Jetty) take by default.
         head_limit_bytes=7_900,
+        form_limit_bytes=1_000_000,  # Tomcat drops what is in a form of 2 MiB
+        head_queries=False,  # many know GET and POST only (Fuseki: 405)
     )
     return urlunsplit(queries._replace(path="", query="", fragment="")), product

@@ -38,6 +38,7 @@ def graphdb(repository: str) -> Product:
         # Tomcat's limit for request line and fields is 8 KiB, and 2 MiB for a form, whose parameters it drops beyond.
         head_limit_bytes=7_900,
         form_limit_bytes=2_000_000,
+        text_needs_charset=True,
         legal_target_only=True,
         # Another language than SPARQL is text that we cannot judge.
         parameter_values={"queryLn": frozenset(["sparql"])},

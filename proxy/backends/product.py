@@ -32,6 +32,7 @@ class Product:
     head_limit_bytes: of request line and fields; a longer GET query travels as POST. None: no known limit.
     form_limit_bytes: of a form; a longer one travels as the bare text with its parameters in the URL.
     form_takes_query_string: whether a form may come with parameters in the URL.
+    text_needs_charset: SPARQL text, in a form or bare, without a charset is taken for ISO 8859-1.
     legal_target_only: it refuses a URL with characters that RFC 3986 wants escaped.
     head_queries: whether HEAD works where GET asks a query; if not, GET is sent and the body left.
     refused_parameters: with these a client could administer the product, or have its answers cut unnoticed.
@@ -56,6 +57,7 @@ class Product:
     head_limit_bytes: int | None = None
     form_limit_bytes: int | None = None
     form_takes_query_string: bool = True
+    text_needs_charset: bool = False
     legal_target_only: bool = False
     head_queries: bool = True
     refused_parameters: frozenset[str] = frozenset()

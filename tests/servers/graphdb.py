@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import email.utils
+import gzip
 import json
 import re
 import time
@@ -17,7 +18,7 @@ import urllib.parse
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -130,6 +131,8 @@ class Graphdb(WireServer):
 
     async def handle(self, request: Request, connection: Connection) -> bool:
         answer: Answer | None
+        if request.header("content-encoding") == "gzip":
+            request = replace(request, body=gzip.decompress(request.body))
         try:
             if not _LEGAL_TARGET.fullmatch(request.target):
                 await self.refuse(BadFraming(400, "Invalid character found in the request target"), connection)
