@@ -2,10 +2,10 @@
 
     .venv/bin/python -m benchmarks.soak [--minutes 10] [--clients 64] [--workers 1] [--seed 1]
 
-Every answer with status 200 that is complete must be, byte for byte, the one that Oxigraph gave before the start. An answer that
-is visibly broken off, and a 502, 503 or 504 of ours, are right while the backend is down. At the end nothing may be left: no place
-in the queue, no connection in use, no task, no descriptor, no growth of memory. Prints what happened and a verdict; exit code 1
-if something was wrong.
+Every answer with status 200 that is complete must be, byte for byte, the one that Oxigraph gave before the start. An answer
+that is visibly broken off, and a 502, 503 or 504 of ours, are right while the backend is down. At the end nothing may be left:
+no place in the queue, no connection in use, no task, no descriptor, no growth of memory. Prints what happened and a verdict;
+exit code 1 if something was wrong.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Client:
             self.outcome.wrong.append(f"{size}: status {status}: {body[:200]!r}")
         else:
             self.outcome.counts["unserved"] += 1
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.25)
 
 
 async def torment(server: Oxigraph, ends: float, every_s: float, outcome: Outcome) -> None:
