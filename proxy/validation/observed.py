@@ -173,7 +173,7 @@ class Observed:
         """Literals of *pairs* that are spelled most like *text*: (text, language, datatype), best first."""
         wanted = set(pairs)
         found: dict[tuple[str, str | None, str], None] = {}
-        for e, score in self._values.search(text, limit=60):
+        for e, score in self._values.search(text, limit=24):
             if score >= 0.6 and e.property is not None and (e.subject_class, e.property) in wanted:
                 found.setdefault((e.text, e.language, e.datatype))
         return list(found)[:limit]

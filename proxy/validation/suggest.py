@@ -127,12 +127,33 @@ def for_property(
             close = sorted(fits, key=lambda p: (-table[p], p))[:2]
         found += [f"{names.short(p)} ({names.short(c)} has {table[p]:,})" for p in close]
         found += _two_hops(c, property_, index, names)
+        found += _other_ways(c, property_, index, names)
+        if not found and not users:
+            most_used = sorted((p for p in table if p != index.class_predicate), key=lambda p: (-table[p], p))[:3]
+            found += [f"what {names.short(c)} has: {', '.join(map(names.short, most_used))}"] if most_used else []
     if not subject_classes and not users:
         found += [f"{names.short(p)}" for p in nearest(property_, index.properties, index)]
     elif users:
         most = sorted(users.items(), key=lambda x: (-x[1], x[0] or ""))[:2]
         found += [f"{names.short(property_)} of {names.short(c)} ({n:,})" for c, n in most if c]
     return tuple(dict.fromkeys(found))[:_MAX_SUGGESTIONS]
+
+
+def _other_ways(class_: str, property_: str, index: SupportIndex, names: Names) -> list[str]:
+    """Another property, or one backwards, between the class and the classes that *property_* leads to."""
+    goals = {
+        t for user in index.subject_classes(property_) for t in index.targets(user, property_)
+    } & index.class_instances.keys()
+    ways: list[tuple[int, str]] = []
+    for q in index.properties_of(class_):
+        for goal in goals & index.targets(class_, q).keys():
+            if q != property_ and goal is not None:
+                ways.append((index.targets(class_, q)[goal], f"{names.short(q)}, which leads to {names.short(goal)}"))
+    for q, sources in index.properties_into(class_).items():
+        for goal in goals & sources.keys():
+            if q != property_ and goal is not None:
+                ways.append((sources[goal], f"^{names.short(q)}, which leads to {names.short(goal)}"))
+    return [text for _, text in sorted(ways, key=lambda w: (-w[0], w[1]))[:2]]
 
 
 def _two_hops(class_: str, property_: str, index: SupportIndex, names: Names) -> list[str]:

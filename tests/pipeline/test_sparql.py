@@ -69,8 +69,7 @@ def run(op, *, hooks=None, prefer=None, before=None, fails=False, index=True, **
         dataset = Dataset("d", backend, config)
         if index:
             made = await distil(backend, config.index)
-            dataset.index = made.index
-            made.values.close()
+            dataset.index, dataset.values = made.index, made.values
         if before is not None:
             store.update(before)
         backend.fails = fails
@@ -110,6 +109,26 @@ def test_live_graph_outranks_the_index():
     outcome, exchange, backend, dataset = run(operation(EMPTY), before="INSERT DATA { <http://e/c> <http://e/age> 9 }")
     assert b"http://e/c" in outcome and exchange.findings == () and exchange.added_headers == []
     assert dataset.counters.contradicted == 1 and len(backend.sent) == 1
+
+
+ABSENT = "PREFIX e: <http://e/> SELECT ?x { ?x e:age ?n FILTER(?n > 100) }"
+
+
+def test_values_prove_too():
+    """The confirmation holds the filter; data added behind the index's back outrank it."""
+    outcome, _, backend, _ = run(operation(ABSENT))
+    assert isinstance(outcome, QueryRejected) and outcome.findings[0].rule == "out-of-range"
+    assert backend.asked[0][0] == "ASK { ?x <http://e/age> ?n . FILTER(?n > 100) }"
+    outcome, _, _, dataset = run(operation(ABSENT), before="INSERT DATA { <http://e/c> <http://e/age> 101 }")
+    assert b"http://e/c" in outcome and dataset.counters.contradicted == 1
+
+
+@pytest.mark.parametrize("parameter", ["infer", "union-default-graph"])
+def test_a_request_that_sees_other_triples_is_not_judged(parameter):
+    """It passes, and a header says that nothing was checked."""
+    outcome, exchange, backend, _ = run(operation(EMPTY, parameters=((parameter, "false"),)))
+    assert isinstance(outcome, bytes) and backend.asked == [] and exchange.findings == ()
+    assert dict(exchange.added_headers) == {b"sparlance-validation": b"unchecked;parameter=" + parameter.encode()}
 
 
 def test_without_confirmation_the_query_passes():
