@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
-from proxy.index.literals import NUMBERS, TIMES, as_number, named_by_iri
+from proxy.index.literals import NUMBERS, TIMES, named_by_iri, number_of
 from proxy.index.tally import Tally
-from proxy.index.values import LONGEST, PairSummary, ValueEntry, ValueIndexBuilder
+from proxy.index.values import LONGEST, PairSummary, ValueIndexBuilder
 from proxy.index.vocabulary import CLASS_CLASSES, COMMENTS, LABELS, PROPERTY_CLASSES, RELATIONS, VocabularyBuilder
-from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDF_TYPE, RDFS, XSD_STRING, Iri, Literal
+from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDF_TYPE, RDFS, XSD_STRING, Iri
 
 IDENTIFYING: Final = 0.9
 """Share of a class that has to be told apart by texts; below it, the words in IRIs are kept too."""
@@ -22,21 +21,14 @@ _PLAIN: Final = frozenset([XSD_STRING, RDF_LANG_STRING])
 
 def gather_vocabulary(tally: Tally, vocabulary: VocabularyBuilder) -> None:
     """Names, descriptions and hierarchy of classes and properties."""
-    declared: dict[str, list[Mapping[str, Iri]]] = {}
-    for row in tally.statements(RDF_TYPE):
-        s, o = row["s"], row["o"]
-        if isinstance(s, Iri) and isinstance(o, Iri) and o.value in _DECLARING:
-            declared.setdefault(o.value, []).append({"s": s})
     for class_ in (*CLASS_CLASSES, *PROPERTY_CLASSES):
-        vocabulary.add_declared(class_, declared.get(class_, []))
+        rows = tally.statements(RDF_TYPE, objects=frozenset([class_]))
+        vocabulary.add_declared(class_, [row for row in rows if isinstance(row["s"], Iri)])
     for relation in RELATIONS:
         vocabulary.add_relation(relation, tally.statements(relation))
     terms = frozenset(vocabulary.declared_classes() | vocabulary.declared_properties()).union(tally.classes, tally.properties)
     for p in (*LABELS, *COMMENTS):
         vocabulary.add_texts(p, tally.statements(p, terms))
-
-
-_DECLARING: Final = frozenset((*CLASS_CLASSES, *PROPERTY_CLASSES))
 
 
 def gather_values(tally: Tally, values: ValueIndexBuilder, excluded: frozenset[str], *, cap: int) -> None:
@@ -45,32 +37,29 @@ def gather_values(tally: Tally, values: ValueIndexBuilder, excluded: frozenset[s
     for class_, property_, literals, counts, subjects in tally.literals():
         if property_ in excluded:
             continue
-        found: list[ValueEntry] = []
+        found: list[tuple[str, str | None, str, int, str | None]] = []
         numbers: list[float] = []
         times: list[str] = []
         has_text, too_long = False, 0
         for i, n, s in zip(literals.tolist(), counts.tolist(), subjects.tolist(), strict=True):
-            value = tally.terms[i]
-            assert isinstance(value, Literal)
-            if value.datatype in _PLAIN:
+            text, datatype, language = tally.literal[i]
+            if datatype in _PLAIN:
                 has_text = True
-            elif value.datatype in NUMBERS:
-                if (number := as_number(value)) is not None:
+                language = language and language.lower()
+            elif datatype in NUMBERS:
+                if (number := number_of(text)) is not None:
                     numbers.append(number)
-            elif value.datatype in TIMES:
-                times.append(value.lexical)
-            if len(value.lexical) > LONGEST:
+            elif datatype in TIMES:
+                times.append(text)
+            if len(text) > LONGEST:
                 too_long += 1
             elif len(found) < cap:
-                one = tally.terms[s] if n == 1 else None
-                subject = one.value if isinstance(one, Iri) else None
-                language = value.language and value.language.lower()
-                found.append(ValueEntry(value.lexical, language, value.datatype, property_, class_, n, subject))
+                found.append((text, language, datatype, n, tally.iri(s) if n == 1 and tally.is_iri[s] else None))
         if class_ is not None and has_text:
-            total, seen = int(np.sum(counts)), sum(e.count for e in found)
-            naming = total if property_ in LABELS else total * sum(e.subject is not None for e in found) / max(1, seen)
+            total, seen = int(np.sum(counts)), sum(e[3] for e in found)
+            naming = total if property_ in LABELS else total * sum(e[4] is not None for e in found) / max(1, seen)
             named[class_] = max(named.get(class_, 0), naming)
-        values.add(found)
+        values.add_pair(class_, property_, found)
         is_complete = len(literals) <= cap and not too_long
         low_high = min(numbers, default=None), max(numbers, default=None)
         values.describe(

@@ -44,7 +44,7 @@ def describe(found: Sequence[ValueEntry], *, is_complete: bool, distinct: int | 
 
     Times are compared as they are written, which is their order as long as years have four digits and time zones agree.
     """
-    numbers = [x for e in found if e.datatype in NUMBERS and (x := _number(e.text)) is not None]
+    numbers = [x for e in found if e.datatype in NUMBERS and (x := number_of(e.text)) is not None]
     times = [e.text for e in found if e.datatype in TIMES]
     return PairSummary(
         distinct,
@@ -62,15 +62,15 @@ def range_of(row: Row) -> tuple[RdfTerm | None, RdfTerm | None]:
 
 
 def as_number(term: RdfTerm | None) -> float | None:
-    return _number(term.lexical) if isinstance(term, Literal) else None
+    return number_of(term.lexical) if isinstance(term, Literal) else None
 
 
 def as_text(term: RdfTerm | None) -> str | None:
     return term.lexical if isinstance(term, Literal) else None
 
 
-def _number(lexical: str) -> float | None:
-    """The value, or None where it is none, infinite, or not a number."""
+def number_of(lexical: str) -> float | None:
+    """The value of a lexical form, or None where it has none, is infinite, or not a number."""
     try:
         value = float(lexical)
     except ValueError:

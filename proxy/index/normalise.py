@@ -12,6 +12,7 @@ import unicodedata
 _KEPT_MARKS = frozenset("%.,-")
 _JOINING = re.compile(r"(?<=\w)['\u2019\u02bc](?=\w)")
 _LOOSE_MARK = re.compile(r"(?<!\d)[.,]|[.,](?!\d)|(?<=\S)-|-(?!\d)")
+_PLAIN_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
@@ -35,7 +36,14 @@ def normalise(text: str) -> str:
     ``O'Brien`` and ``OBrien``, ``New-York`` and ``new york`` become equal; ``3.5``, ``-2`` and ``C++`` keep what makes them
     different. A text of nothing but punctuation keeps it.
     """
-    lowered = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    if text.isascii():
+        lowered = text.lower()
+        if lowered.replace(" ", "").isalnum():  # most labels: nothing to fold but case and blanks
+            return lowered if "  " not in lowered and lowered[0] != " " != lowered[-1] else " ".join(lowered.split())
+        if _PLAIN_NUMBER.fullmatch(lowered):
+            return lowered
+    else:
+        lowered = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     folded = _LOOSE_MARK.sub(" ", _JOINING.sub("", lowered).translate(_SEPARATORS))
     return " ".join(folded.split()) or " ".join(lowered.split())
 

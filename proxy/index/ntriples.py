@@ -1,6 +1,6 @@
 """N-Triples as a server writes them: lines to three tokens, a token to its term. (RDF 1.1 N-Triples, section 7.)
 
-A token stands for its term: a server writes one term in one way within one answer, so tokens can be counted unread, and only the
+A token stands for its term: a server writes one term in one way in one answer, so tokens can be counted unread, and only the
 distinct ones are read. A line or a token that is none is an error, which is how an error text within a 200 shows.
 """
 
@@ -61,6 +61,29 @@ def read(token: bytes) -> RdfTerm:
     if (found := _BLANK.fullmatch(text)) is not None:
         return BlankNode(found[1])
     raise NotNTriples(f"not a term: {text[:120]!r}")
+
+
+def read_literal(token: bytes, known: dict[bytes, tuple[str, str | None]]) -> tuple[str, str, str | None]:
+    """(lexical form, datatype, language) of a token that begins as a literal; *known* holds the endings read so far.
+
+    Raises:
+        NotNTriples
+    """
+    if b"\\" in token:
+        literal = read(token)
+        assert isinstance(literal, Literal)
+        return literal.lexical, literal.datatype, literal.language
+    end = token.rfind(b'"')
+    ending = token[end + 1 :]
+    what = known.get(ending)
+    if what is None or end == 0 or token.find(b'"', 1, end) >= 0:
+        literal = read(token)  # new, or no literal after all
+        assert isinstance(literal, Literal)
+        known[ending] = what = literal.datatype, literal.language
+    try:
+        return token[1:end].decode("utf-8"), *what
+    except UnicodeDecodeError as exc:
+        raise NotNTriples(f"not UTF-8: {token[:120]!r}") from exc
 
 
 def _unescape(text: str) -> str:

@@ -12,10 +12,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from proxy.index.arrays import sorted_unique
 from proxy.index.build import IndexBuilder, Row
-from proxy.index.ntriples import NotNTriples, read, split
+from proxy.index.ntriples import NotNTriples, read, read_literal, split
 from proxy.index.support import UNTYPED, Kind
-from proxy.query.term import Iri, Literal, RdfTerm
+from proxy.query.term import Iri, RdfTerm
 
 Ids = NDArray[np.int64]
 
@@ -32,8 +33,11 @@ class Tally:
         self._rest = b""
         self._parts: list[NDArray[np.int32]] = []
         self.subject = self.property = self.object = np.empty(0, dtype=np.int64)
-        self.terms: list[RdfTerm] = []
+        self.tokens: list[bytes] = []
+        self.literal: dict[int, tuple[str, str, str | None]] = {}
+        """Term → lexical form, datatype, language (as written)."""
         self.lines = 0
+        self.is_literal = self.is_iri = np.empty(0, dtype=np.bool_)
 
     # -- reading
 
@@ -49,21 +53,25 @@ class Tally:
 
     def _take(self, lines: Sequence[bytes]) -> None:
         self.lines += len(lines)
-        ids = self._ids
-        numbers: list[int] = []
+        ids, numbers = self._ids, list[int]()
+        get, append = ids.get, numbers.append
         last_token, last = b"", -1
         for line in lines:
-            parts = line.split(b" ", 2)
             # As every server here writes: single blanks, " ." at the end. What looks otherwise is taken apart with care.
-            if len(parts) == 3 and parts[2].endswith(b" .") and line[0] in b"<_":
-                s, p, o = parts[0], parts[1], parts[2][:-2]
+            if line[-2:] == b" ." and line.count(b" ") >= 3:
+                s, p, o = line[:-2].split(b" ", 2)
             elif (found := split(line)) is not None:
                 s, p, o = found
             else:
                 continue
             if s != last_token:
                 last_token, last = s, ids.setdefault(s, len(ids))
-            numbers += last, ids.setdefault(p, len(ids)), ids.setdefault(o, len(ids))
+            append(last)
+            for token in (p, o):
+                number = get(token)
+                if number is None:
+                    number = ids[token] = len(ids)
+                append(number)
         self._parts.append(np.array(numbers, dtype=np.int32))
 
     def close(self) -> None:
@@ -76,35 +84,48 @@ class Tally:
             self._take([self._rest])
         table = np.concatenate(self._parts).reshape(-1, 3).astype(np.int64) if self._parts else np.empty((0, 3), dtype=np.int64)
         self._parts = []
-        self.terms = [read(token) for token in self._ids]
+        self.tokens = list(self._ids)
         self._ids = {}
-        size = max(1, len(self.terms))
+        self._read_terms()
+        size = max(1, len(self.tokens))
         if size**3 < 2**63:
-            keys = np.unique((table[:, 1] * size + table[:, 0]) * size + table[:, 2])
+            keys = sorted_unique((table[:, 1] * size + table[:, 0]) * size + table[:, 2])
             self.property, rest = np.divmod(keys, size * size)
             self.subject, self.object = np.divmod(rest, size)
         else:
             properties, number = np.unique(table[:, 1], return_inverse=True)
             if len(properties) * size**2 >= 2**63:
                 raise NotNTriples("too many terms to be counted here")
-            keys = np.unique((number * size + table[:, 0]) * size + table[:, 2])
+            keys = sorted_unique((number * size + table[:, 0]) * size + table[:, 2])
             number, rest = np.divmod(keys, size * size)
             self.property = properties[number]
             self.subject, self.object = np.divmod(rest, size)
-        if not all(isinstance(self.terms[p], Iri) for p in np.unique(self.property).tolist()):
-            raise NotNTriples("a property that is no IRI")
-        if np.any(self.is_literal[self.subject]):
-            raise NotNTriples("a subject that is a literal")
+        if not (np.all(self.is_iri[sorted_unique(self.property)]) and not np.any(self.is_literal[self.subject])):
+            raise NotNTriples("a literal in the place of a subject, or a property that is no IRI")
+
+    def _read_terms(self) -> None:
+        begins = np.frombuffer(b"".join([token[:1] for token in self.tokens]), dtype=np.uint8)
+        if len(begins) < len(self.tokens):
+            raise NotNTriples("an empty term")
+        self.is_literal = begins == ord('"')
+        self.is_iri = begins == ord("<")
+        endings: dict[bytes, tuple[str, str | None]] = {}
+        for i, (token, is_literal) in enumerate(zip(self.tokens, self.is_literal.tolist(), strict=True)):
+            if is_literal:
+                self.literal[i] = read_literal(token, endings)
+            elif b" " in token or token[-1:] != b">":
+                read(token)  # a blank node, or something that is no term
 
     # -- what terms are
 
-    @cached_property
-    def is_literal(self) -> NDArray[np.bool_]:
-        return np.array([isinstance(t, Literal) for t in self.terms], dtype=np.bool_)
+    def term(self, i: int) -> RdfTerm:
+        """What the number stands for."""
+        return read(self.tokens[i])
 
-    @cached_property
-    def is_iri(self) -> NDArray[np.bool_]:
-        return np.array([isinstance(t, Iri) for t in self.terms], dtype=np.bool_)
+    def iri(self, i: int) -> str:
+        """The IRI that the number stands for."""
+        found = read(self.tokens[i]) if b"\\" in self.tokens[i] else None
+        return found.value if isinstance(found, Iri) else self.tokens[i][1:-1].decode("utf-8")
 
     @cached_property
     def properties(self) -> Mapping[str, int]:
@@ -114,18 +135,13 @@ class Tally:
 
     @cached_property
     def property_ids(self) -> Mapping[str, int]:
-        return {self.iri(i): i for i in np.unique(self.property).tolist()}
-
-    def iri(self, term: int) -> str:
-        found = self.terms[term]
-        assert isinstance(found, Iri)
-        return found.value
+        return {self.iri(i): i for i in sorted_unique(self.property).tolist()}
 
     @cached_property
     def typings(self) -> tuple[Ids, Ids]:
         """(nodes, classes): one pair for each class of each node, sorted by node."""
         wanted = self.property_ids.get(self.class_predicate, -1)
-        chosen = (self.property == wanted) & self.is_iri[self.object] if len(self.terms) else np.zeros(0, dtype=np.bool_)
+        chosen = (self.property == wanted) & self.is_iri[self.object] if len(self.tokens) else np.zeros(0, dtype=np.bool_)
         return self.subject[chosen], self.object[chosen]
 
     @cached_property
@@ -138,11 +154,11 @@ class Tally:
     def _kinds(self) -> tuple[list[Kind], Ids]:
         """All kinds, and (terms,) the kind of each. The first kind is UNTYPED."""
         kinds: dict[Kind, int] = {UNTYPED: 0}
-        of_term = np.zeros(len(self.terms), dtype=np.int64)
+        of_term = np.zeros(len(self.tokens), dtype=np.int64)
         nodes, classes = self.typings
         unique, first, counts = np.unique(nodes, return_index=True, return_counts=True)
-        class_ids = np.unique(classes)
-        single = np.zeros(len(self.terms), dtype=np.int64)
+        class_ids = sorted_unique(classes)
+        single = np.zeros(len(self.tokens), dtype=np.int64)
         for c in class_ids.tolist():
             single[c] = kinds.setdefault(Kind(frozenset([self.iri(c)])), len(kinds))
         of_term[unique[counts == 1]] = single[classes[first[counts == 1]]]
@@ -154,28 +170,19 @@ class Tally:
                 kind = Kind(frozenset(self.iri(c) for c in key))
                 number = known[key] = kinds.setdefault(kind, len(kinds))
             of_term[node] = number
-        for i in np.flatnonzero(self.is_literal).tolist():
-            of_term[i] = self._datatype_kind(i, kinds)
+        datatypes: dict[str, int] = {}
+        for i, (_, datatype, _) in self.literal.items():
+            if (number := datatypes.get(datatype)) is None:
+                number = datatypes[datatype] = kinds.setdefault(Kind(datatype=datatype), len(kinds))
+            of_term[i] = number
         return list(kinds), of_term
-
-    def _datatype_kind(self, term: int, kinds: dict[Kind, int]) -> int:
-        literal = self.terms[term]
-        assert isinstance(literal, Literal)
-        number = self._datatypes.get(literal.datatype)
-        if number is None:
-            number = self._datatypes[literal.datatype] = kinds.setdefault(Kind(datatype=literal.datatype), len(kinds))
-        return number
-
-    @cached_property
-    def _datatypes(self) -> dict[str, int]:
-        return {}
 
     # -- counting
 
     def count_into(self, builder: IndexBuilder, excluded: frozenset[str], *, kind_cap: int) -> None:
         """Hand all cells, instances, multiplicities and languages over, those of *excluded* properties left out."""
         kinds, of_term = self._kinds
-        node_kinds = np.bincount(of_term[np.unique(self.typings[0])], minlength=len(kinds))
+        node_kinds = np.bincount(of_term[sorted_unique(self.typings[0])], minlength=len(kinds))
         are_exact = int(np.count_nonzero(node_kinds)) <= kind_cap
         builder.are_kinds_exact = are_exact
         if are_exact:
@@ -210,13 +217,13 @@ class Tally:
 
     def _languages(self, names: Sequence[str], number: Ids) -> Mapping[str, set[str]]:
         tags: dict[str, int] = {"": 0}
-        of_term = np.zeros(len(self.terms), dtype=np.int64)
-        for i, term in enumerate(self.terms):
-            if isinstance(term, Literal) and term.language is not None:
-                of_term[i] = tags.setdefault(term.language.lower(), len(tags))
+        of_term = np.zeros(len(self.tokens), dtype=np.int64)
+        for i, (_, _, language) in self.literal.items():
+            if language is not None:
+                of_term[i] = tags.setdefault(language.lower(), len(tags))
         found: dict[str, set[str]] = defaultdict(set)
         listed = list(tags)
-        for key in np.unique(number * len(listed) + of_term[self.object]).tolist():
+        for key in sorted_unique(number * len(listed) + of_term[self.object]).tolist():
             p, tag = divmod(key, len(listed))
             if tag:
                 found[names[p]].add(listed[tag])
@@ -224,17 +231,23 @@ class Tally:
 
     # -- rows, as the queries of chunks.py would have brought them
 
-    def statements(self, property_: str, subjects: frozenset[str] | None = None) -> list[Row]:
-        """?s ?o of *property_*; of *subjects* only, if given."""
+    def statements(
+        self, property_: str, subjects: frozenset[str] | None = None, objects: frozenset[str] | None = None
+    ) -> list[Row]:
+        """?s ?o of *property_*; of these *subjects* and *objects* only, if given."""
         p = self.property_ids.get(property_)
         if p is None:
             return []
         lo, hi = np.searchsorted(self.property, [p, p + 1])
         rows: list[Row] = []
-        for s, o in zip(self.subject[lo:hi].tolist(), self.object[lo:hi].tolist(), strict=True):
-            subject = self.terms[s]
-            if subjects is None or (isinstance(subject, Iri) and subject.value in subjects):
-                rows.append({"s": subject, "o": self.terms[o]})
+        chosen = np.arange(lo, hi)
+        for side, wanted in ((self.subject, subjects), (self.object, objects)):
+            if wanted is not None:
+                among = sorted_unique(side[chosen])
+                kept = [i for i in among.tolist() if self.is_iri[i] and self.iri(i) in wanted]
+                chosen = chosen[np.isin(side[chosen], kept)]
+        for s, o in zip(self.subject[chosen].tolist(), self.object[chosen].tolist(), strict=True):
+            rows.append({"s": self.term(s), "o": self.term(o)})
         return rows
 
     def literals(self) -> Iterator[tuple[str | None, str, Ids, Ids, Ids]]:
@@ -269,11 +282,11 @@ class Tally:
     def unlabelled(self, class_: str, labels: Sequence[str], *, limit: int) -> list[Row]:
         """?s: instances of *class_* named by an IRI that have none of *labels*."""
         nodes, classes = self.typings
-        c = next((i for i in np.unique(classes).tolist() if self.iri(i) == class_), -1)
+        c = next((i for i in sorted_unique(classes).tolist() if self.iri(i) == class_), -1)
         labelled = [self.property_ids[p] for p in labels if p in self.property_ids]
-        having = np.unique(self.subject[np.isin(self.property, labelled)])
+        having = sorted_unique(self.subject[np.isin(self.property, labelled)])
         found = np.setdiff1d(nodes[(classes == c) & self.is_iri[nodes]], having)
-        return [{"s": self.terms[i]} for i in found[:limit].tolist()]
+        return [{"s": self.term(i)} for i in found[:limit].tolist()]
 
 
 def _atoms(kind: Kind) -> Sequence[Kind]:

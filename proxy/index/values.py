@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,10 @@ MAPPED_MOST_BYTES = 1 << 40
 _CANDIDATES = 96
 _NO_IRI = 0
 _SCHEMA = """
-CREATE TABLE text (id INTEGER PRIMARY KEY, normalised TEXT NOT NULL UNIQUE);
+CREATE TABLE text (id INTEGER PRIMARY KEY, normalised TEXT NOT NULL);
 CREATE TABLE iri (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
 CREATE TABLE entry (
-    text_id INTEGER NOT NULL, text TEXT NOT NULL, language TEXT, datatype TEXT NOT NULL,
+    text_id INTEGER NOT NULL, text TEXT NOT NULL, language TEXT, datatype_id INTEGER NOT NULL,
     property_id INTEGER NOT NULL, class_id INTEGER NOT NULL, count INTEGER NOT NULL, subject TEXT
 );
 CREATE TABLE pair (
@@ -43,11 +43,13 @@ CREATE TABLE posting (trigram TEXT, segment INTEGER, size INTEGER NOT NULL, ids 
     WITHOUT ROWID;
 """
 _INDICES = """
-CREATE INDEX entry_text ON entry (text_id);
-CREATE INDEX entry_pair ON entry (class_id, property_id, count);
+CREATE UNIQUE INDEX IF NOT EXISTS text_normalised ON text (normalised);
+CREATE INDEX IF NOT EXISTS entry_text ON entry (text_id);
+CREATE INDEX IF NOT EXISTS entry_pair ON entry (class_id, property_id, count);
 """
 _ENTRY = """
-SELECT entry.text, language, datatype, property.value, class.value, count, subject FROM entry
+SELECT entry.text, language, datatype.value, property.value, class.value, count, subject FROM entry
+JOIN iri AS datatype ON datatype.id = datatype_id
 LEFT JOIN iri AS property ON property.id = property_id LEFT JOIN iri AS class ON class.id = class_id
 """
 _PAIR = """
@@ -113,6 +115,13 @@ class ValueIndex:
         except sqlite3.Error as exc:
             raise CorruptIndex(f"{path} does not begin with a value index: {exc}") from exc
         return cls(connection, lengths)
+
+    def copy(self) -> sqlite3.Connection:
+        """The database once more, in memory."""
+        target = sqlite3.connect(":memory:", check_same_thread=False)
+        with self._lock:
+            self._connection.backup(target)
+        return target
 
     def copy_to(self, path: Path) -> None:
         """Write the database into a new file.
@@ -244,6 +253,31 @@ class ValueIndexBuilder:
         # A build that dies leaves nothing worth recovering, so neither journal nor fsync.
         self._connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
         self._iris: dict[str, int] = {}
+        self._texts: dict[str, int] = {}
+        self._pending: list[tuple[int, str]] = []
+        self._known_lengths = np.zeros(1, dtype=np.int16)
+
+    @classmethod
+    def changing(cls, old: ValueIndex, properties: Collection[str], path: Path | None = None) -> ValueIndexBuilder:
+        """Begin with all of *old* but what it has of *properties*; texts that nobody has any more stay until a new build."""
+        builder = cls(path)
+        builder._connection.close()
+        if path is not None:
+            path.unlink()
+            old.copy_to(path)
+            builder._connection = sqlite3.connect(str(path), check_same_thread=False)
+        else:
+            builder._connection = old.copy()
+        run = builder._connection.execute
+        run("PRAGMA synchronous = OFF")
+        builder._iris = {iri: int(i) for iri, i in run("SELECT value, id FROM iri")}
+        builder._texts = {text: int(i) for text, i in run("SELECT normalised, id FROM text")}
+        builder._known_lengths = np.array(old.lengths, dtype=np.int16)
+        for p in properties:
+            if (known := builder._iris.get(p)) is not None:
+                run("DELETE FROM entry WHERE property_id = ?", (known,))
+                run("DELETE FROM pair WHERE property_id = ?", (known,))
+        return builder
 
     def _iri_id(self, iri: str | None) -> int:
         if iri is None:
@@ -253,17 +287,44 @@ class ValueIndexBuilder:
             self._connection.execute("INSERT INTO iri VALUES (?, ?)", (known, iri))
         return known
 
+    def _text_id(self, text: str) -> int:
+        normalised = normalise(text)
+        known = self._texts.get(normalised)
+        if known is None:
+            known = self._texts[normalised] = len(self._texts) + 1
+            self._pending.append((known, normalised))
+        return known
+
     def add(self, entries: Iterable[ValueEntry]) -> None:
         """Take entries; those longer than LONGEST are passed over."""
-        rows = [(normalise(e.text), e) for e in entries if len(e.text) <= LONGEST]
-        self._connection.executemany("INSERT OR IGNORE INTO text (normalised) VALUES (?)", ((n,) for n, _ in rows))
-        self._connection.executemany(
-            "INSERT INTO entry VALUES ((SELECT id FROM text WHERE normalised = ?), ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (n, e.text, e.language, e.datatype, self._iri_id(e.property), self._iri_id(e.subject_class), e.count, e.subject)
-                for n, e in rows
-            ],
-        )
+        rows = [
+            (
+                self._text_id(e.text),
+                e.text,
+                e.language,
+                self._iri_id(e.datatype),
+                self._iri_id(e.property),
+                self._iri_id(e.subject_class),
+                e.count,
+                e.subject,
+            )
+            for e in entries
+            if len(e.text) <= LONGEST
+        ]
+        self._write(rows)
+
+    def add_pair(
+        self, class_: str | None, property_: str, found: Iterable[tuple[str, str | None, str, int, str | None]]
+    ) -> None:
+        """Take (text, language, datatype, count, subject) of one pair; the same as ``add``, in less time."""
+        class_id, property_id = self._iri_id(class_), self._iri_id(property_)
+        text_id, iri_id = self._text_id, self._iri_id
+        self._write([(text_id(x), x, tag, iri_id(d), property_id, class_id, n, s) for x, tag, d, n, s in found])
+
+    def _write(self, rows: Sequence[tuple[int, str, str | None, int, int, int, int, str | None]]) -> None:
+        self._connection.executemany("INSERT INTO text VALUES (?, ?)", self._pending)
+        self._pending.clear()
+        self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def describe(self, class_: str | None, property_: str, summary: PairSummary) -> None:
         """Note what is known of a pair, once for each."""
@@ -283,18 +344,24 @@ class ValueIndexBuilder:
 
     def finish(self) -> ValueIndex:
         """Build the look-up structures; the builder is spent."""
+        self._texts.clear()
+        self._connection.commit()
         self._connection.executescript(_INDICES)
         last = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM text").fetchone()[0]
+        begin = len(self._known_lengths)
         lengths = np.zeros(last + 1, dtype=np.int16)
-        for first in range(0, last + 1, self._segment):  # one segment in memory at a time
+        lengths[:begin] = self._known_lengths
+        for first in range(begin, last + 1, self._segment):  # one segment in memory at a time
             query = "SELECT id, normalised FROM text WHERE id >= ? AND id < ?"
             texts = self._connection.execute(query, (first, first + self._segment))
-            folded = [(i, without_marks(n)) for i, n in texts]
-            for i, f in folded:
-                lengths[i] = len(f)
+            ids, folded = [], []
+            for i, normalised in texts:
+                ids.append(i)
+                folded.append(without_marks(normalised))
+            lengths[ids] = [len(f) for f in folded]
             self._connection.executemany(
                 "INSERT INTO posting VALUES (?, ?, ?, ?)",
-                ((t, first, len(ids), ids.tobytes()) for t, ids in postings(folded).items()),
+                ((t, first, len(found), found.tobytes()) for t, found in postings(ids, folded)),
             )
         self._connection.commit()
         return ValueIndex(self._connection, lengths)

@@ -72,3 +72,21 @@ def test_words_of_an_iri(iri, name, text):
     """The last part of an IRI, and how a person would write it."""
     assert local_name(iri) == name
     assert words(iri) == text
+
+
+def test_short_cuts_change_nothing():
+    """ASCII texts take a quick way to the same form as all others."""
+    import random
+    import unicodedata
+
+    from proxy.index import normalise as module
+
+    def slowly(text: str) -> str:
+        lowered = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+        folded = module._LOOSE_MARK.sub(" ", module._JOINING.sub("", lowered).translate(module._SEPARATORS))
+        return " ".join(folded.split()) or " ".join(lowered.split())
+
+    rng = random.Random(4)
+    for _ in range(20_000):
+        text = "".join(rng.choice("aB1 9.,-'_%+\t\n Zé") for _ in range(rng.randrange(9)))
+        assert module.normalise(text) == slowly(text), text
