@@ -15,7 +15,7 @@ import msgspec
 
 from proxy import __version__
 from proxy.cli import DONE, FAILED, REFUSED
-from proxy.config import SECRETS, SECTIONS, BackendSettings, Config, keys
+from proxy.config import SECRETS, SECTIONS, BackendSettings, Config, holds_password, keys
 from proxy.errors import Abstained, ConfigError, MalformedQuery, ProxyError
 
 if TYPE_CHECKING:
@@ -446,7 +446,10 @@ def config_as_toml(config: Config) -> str:
     for section in SECTIONS:
         settings = getattr(config, section)
         lines.append(f"[{section}]")
-        lines += [f"{k} = {_toml(getattr(settings, k))}" for k in keys(section) if f"{section}.{k}" not in SECRETS]
+        for k in keys(section):
+            key, value = f"{section}.{k}", getattr(settings, k)
+            if key not in SECRETS and not holds_password(key, value):
+                lines.append(f"{k} = {_toml(value)}")
         for name, options in config.plugins.options.items() if section == "plugins" else ():
             lines += ["", f"[plugins.{name}]", *(f"{_toml_key(k)} = {_toml(v)}" for k, v in options.items())]
         lines.append("")

@@ -157,11 +157,12 @@ class CacheSettings(Struct, frozen=True, kw_only=True):
 class IndexSettings(Struct, frozen=True, kw_only=True):
     """How the backend is enumerated. *values_per_property*: distinct literals kept for each (class, property).
 
+    class_predicate: an IRI, or "auto": rdf:type, unless the graph uses another one (pipeline/class_predicate.py).
     ttql_depth: edges on a path of ``/-/ttql``. ttql_sample: instances of each class that its examples come from.
     """
 
     enabled: bool = True
-    class_predicate: Text = RDF_TYPE
+    class_predicate: Text = "auto"
     excluded_namespaces: tuple[Text, ...] = ()
     chunk_timeout_s: Seconds = 60.0
     concurrency: Annotated[int, Meta(ge=1, le=64)] = 1
@@ -306,10 +307,15 @@ def _from_file(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Map
                 options[name] = value
                 continue
             _require_known(section, name)
-            if key in SECRETS:
+            if key in SECRETS or holds_password(key, value):
                 raise ConfigError(key, f"a secret does not belong in a file; set the variable {variable_of(key)} instead")
             values[key] = _convert(key, value)
     return values, options
+
+
+def holds_password(key: str, value: Any) -> bool:
+    """Whether *value* of *key* is a URL with a password, which belongs in the environment like every secret."""
+    return key == "cache.url" and isinstance(value, str) and "@" in value
 
 
 def variable_of(key: str) -> str:

@@ -106,6 +106,7 @@ def test_nothing_to_serve_says_what_to_give(command, capsys, monkeypatch):
 def test_config_show_can_be_read_again(tmp_path, capsys, monkeypatch):
     """What it prints is a file with the same settings; a secret is not in it."""
     monkeypatch.setenv("SPARLANCE_BACKEND_AUTHORIZATION", "Basic c2VjcmV0")
+    monkeypatch.setenv("SPARLANCE_CACHE_URL", "redis://:c2VjcmV0@127.0.0.1")
     (tmp_path / "config.toml").write_text(
         '[backend]\nload = ["a \\"b\\".ttl"]\n[plugins.x]\n"a key" = [1.5, true, {b = "ü"}]\n', encoding="utf-8"
     )

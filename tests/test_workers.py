@@ -2,8 +2,10 @@
 
 import asyncio
 import http.client
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +19,8 @@ from proxy.config import load_config
 from proxy.errors import ConfigError
 from proxy.protocol.exposition import merge
 from tests.loopback.conftest import OK, Stub, answering, wait_until
+from tests.servers.oxigraph import Oxigraph
+from tests.servers.process import request
 
 pytestmark = [
     pytest.mark.loopback,
@@ -45,7 +49,7 @@ class Served:
     def get(self, target: str, timeout_s: float = 10.0) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:
-            connection.request("GET", target)
+            connection.request("GET", target, headers={"Accept": "application/sparql-results+json"})
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
@@ -94,7 +98,7 @@ def stub():
 
 
 def test_a_worker_that_is_killed_is_replaced_and_nobody_else_notices(serve, stub):
-    """Each request on a connection of its own is answered while one worker dies; then there are two again, and all ends well."""
+    """Each request on a connection of its own is answered while one worker dies; then there are two again."""
     server = serve("--url", stub(answering(OK)).url)
     wait_until(lambda: server.serving() == 2)
     before = server.workers()
@@ -178,6 +182,36 @@ def test_files_are_served_by_all_workers(serve, tmp_path):
         b'{"head":{},"boolean":true}'
     }
     assert server.stop() == 0
+
+
+def test_a_cache_that_all_share_is_emptied_for_all(serve, tmp_path):
+    """With Redis an update through one worker is seen by the next read through any, and unchanged answers are kept."""
+    pytest.importorskip("redis", reason="the package redis is not installed")
+    program = shutil.which("valkey-server") or shutil.which("redis-server")
+    if program is None:
+        pytest.skip("neither valkey-server nor redis-server is installed")
+    path = tmp_path / "cache.sock"
+    command = [program, "--port", "0", "--unixsocket", str(path), "--save", "", "--appendonly", "no"]
+    cache = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
+    try:
+        wait_until(path.exists)
+        (tmp_path / "config.toml").write_text(f"[cache]\nenabled = true\nurl = 'unix://{path}'\n")
+        with Oxigraph() as backend:
+            server = serve("--url", backend.url, "--allow-updates")
+            wait_until(lambda: server.serving() == 2)
+            for i in range(20):
+                update = b"DELETE WHERE { ?s ?p ?o } ; INSERT DATA { <http://a> <http://b> %d }" % i
+                status, _, _ = request(server.port, "POST", "/sparql", update, {"Content-Type": "application/sparql-update"})
+                assert status == 204
+                for _ in range(4):
+                    _, body = server.get("/sparql?query=SELECT%20%3Fo%20%7B%3Fs%20%3Fp%20%3Fo%7D")
+                    assert [row["o"]["value"] for row in json.loads(body)["results"]["bindings"]] == [str(i)]
+            events = server.get("/-/metrics")[1].decode()
+            hits = re.findall(r'cache_events_total\{.*event="hits"\} (\d+)', events)
+            assert sum(map(int, hits)) >= 40
+    finally:
+        cache.terminate()
+        cache.wait(10)
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ import structlog
 from proxy.backends.base import Backend
 from proxy.errors import ProxyError
 from proxy.index.support import SupportIndex
-from proxy.pipeline.ttql import TtqlKeeper
 from proxy.pipeline.gateway import Gateway
+from proxy.pipeline.ttql import TtqlKeeper
 
 if TYPE_CHECKING:
     from proxy.config import Config

@@ -127,4 +127,5 @@ class Pages:
 
 
 async def _not_here(scope: Scope, receive: Receive, send: Send) -> None:
-    raise UnknownPath(f"nothing is served at {scope['path']}; there is /-/live, /-/ready, /-/index, /-/ttql, /-/metrics, /-/check")
+    known = "/-/live, /-/ready, /-/index, /-/ttql, /-/metrics, /-/check"
+    raise UnknownPath(f"nothing is served at {scope['path']}; there is {known}")
