@@ -41,6 +41,8 @@ def postings(ids: Sequence[int], folded: Sequence[str]) -> Iterator[tuple[str, N
     is_within = of_text[:-2] == of_text[2:]
     codes = ((letters[:-2] * size + letters[1:-1]) * size + letters[2:])[is_within]
     keys = sorted_unique(codes * len(ids) + of_text[:-2][is_within])  # below 2 ** 63 up to 35,000 letters and 200,000 texts
+    if not len(keys):
+        return  # every text is empty
     codes, of_text = np.divmod(keys, len(ids))
     all_ids = np.array(ids, dtype=np.int32)[of_text]
     begins = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))

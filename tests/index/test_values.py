@@ -153,3 +153,13 @@ def test_likeness_is_symmetric_enough_to_rank():
     assert likeness("rio", "rio") == 1.0
     assert likeness("amsterdm", "amsterdam") > likeness("rio", "rio de janeiro") > likeness("rio", "bordeaux")
     assert likeness("b a", "a b") < 1.0
+
+
+def test_empty_texts_alone():
+    """A graph may hold no other literal than the empty string; it is found, and nothing resembles it."""
+    builder = ValueIndexBuilder()
+    builder.add([ValueEntry("", None, XSD_STRING, "http://e/p", None, 1, None)])
+    values = builder.finish()
+    assert [e.text for e in values.lookup("")] == [""]
+    assert values.search("a") == []
+    values.close()

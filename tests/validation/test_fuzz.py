@@ -26,7 +26,7 @@ def has_solution(answer):
     try:
         return bool(answer) if isinstance(answer, ox.QueryBoolean) else next(iter(answer), None) is not None
     except RuntimeError:
-        return True  # one that cannot be shown: a triple term whose subject is a literal
+        return False  # the evaluation ended: a variable in the subject of a triple term was bound to a literal
 
 
 COUNTER_EXAMPLES = {
