@@ -28,7 +28,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyoxigraph as ox
 
 # A script's own folder comes first on the path, and this one holds a proxy.py: the package must win.
@@ -166,26 +165,9 @@ def load(folder: Path) -> tuple[ox.Store, list[dict[str, Any]]]:
     return store, [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
 
 
-def class_predicate_of(store: ox.Store) -> str | None:
-    """The property that leads to declared classes, in a graph that does not use rdf:type for its instances; None: rdf:type."""
-    owl = "http://www.w3.org/2002/07/owl#"
-    if store.query(f"ASK {{ ?s a ?c FILTER(!STRSTARTS(STR(?c), '{owl}')) }}"):
-        return None
-    found = list(
-        store.query(
-            f"SELECT ?p (COUNT(*) AS ?n) {{ ?s ?p ?c . ?c a <{owl}Class> FILTER(!ISBLANK(?s)) "
-            "FILTER(!STRSTARTS(STR(?p), 'http://www.w3.org/')) } GROUP BY ?p ORDER BY DESC(?n) LIMIT 1"
-        )
-    )
-    return str(found[0]["p"].value) if found else None
-
-
 def build(store: ox.Store, encoder: OnnxEncoder) -> QuestionEngine:
     settings = Config()
-    index_settings = settings.index
-    if (predicate := class_predicate_of(store)) is not None:
-        index_settings = msgspec.structs.replace(index_settings, class_predicate=predicate)
-    distilled = asyncio.run(distil(StoreBackend(store), index_settings))  # type: ignore[arg-type]
+    distilled = asyncio.run(distil(StoreBackend(store), settings.index))  # type: ignore[arg-type]
     return QuestionEngine(distilled.index, distilled.values, encoder, settings.nl)
 
 

@@ -20,7 +20,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from proxy.errors import ConfigError
-from proxy.query.term import RDF_TYPE
 
 PREFIX = "SPARLANCE_"
 CONFIG_VARIABLE = PREFIX + "CONFIG"

@@ -23,7 +23,7 @@ EVENTS: Mapping[str, str] = {
         "A request was answered. method, path, status, bytes, total_ms; where they apply: form, verdict, question, outcome, "
         "parse_ms, validate_ms, confirm_ms, plugins_ms, queue_ms, backend_ms, source (cache or joined)"
     ),
-    "index_built": "The index of a dataset can serve. dataset, triples, cells, elapsed_s",
+    "index_built": "The index of a dataset can serve. dataset, triples, cells, class_predicate, elapsed_s",
     "index_failed": "The index could not be built; queries are forwarded unchecked, and it is tried again. dataset, error",
     "plugin_failed": "A watching plugin failed, or one failed while shutting down; the request went on. plugin, hook, error",
     "request_failed": "A bug of ours: a request ended in an unforeseen exception. path",

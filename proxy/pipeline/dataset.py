@@ -204,6 +204,7 @@ class Dataset:
             shown |= {
                 "built_at": index.built_at,
                 "triples": index.triples,
+                "class_predicate": index.class_predicate,
                 "kinds": len(index.kinds),
                 "properties": len(index.properties),
                 "cells": len(index.count),
@@ -247,7 +248,8 @@ class Dataset:
         self.index_build.elapsed_s = time.perf_counter() - started
         self.index_build.error = ""
         self.index_build.state = BuildState.READY
-        counts = {"triples": distilled.index.triples, "cells": len(distilled.index.count)}
+        index = distilled.index
+        counts = {"triples": index.triples, "cells": len(index.count), "class_predicate": index.class_predicate}
         log.info("index_built", elapsed_s=round(self.index_build.elapsed_s, 3), **counts)
         return await self._build_engine(distilled) if self.make_engine is not None else True
 

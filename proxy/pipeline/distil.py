@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from proxy.backends.base import Backend, Headers
 from proxy.index import chunks
-from proxy.index.build import KIND_CAP, Distribution, IndexBuilder, kind_of, number, text
+from proxy.index.build import KIND_CAP, Distribution, IndexBuilder, Row, kind_of, number, text
 from proxy.index.chunks import Subjects
 from proxy.index.gather import IDENTIFYING, NAMES_MOST
 from proxy.index.literals import NUMBERS, TIMES, as_number, as_text, describe, entries, named_by_iri
 from proxy.index.summary import summary
-from proxy.index.support import UNTYPED, Kind, SupportIndex
+from proxy.index.support import UNTYPED, Kind, SupportIndex, Vocabulary
 from proxy.index.values import LONGEST, PairSummary, ValueEntry, ValueIndex, ValueIndexBuilder
 from proxy.index.vocabulary import (
     CLASS_CLASSES,
@@ -31,6 +31,7 @@ from proxy.index.vocabulary import (
     VocabularyBuilder,
 )
 from proxy.pipeline.asking import DEFAULT_SCOPE, Asker, Failure, Progress, Scope
+from proxy.pipeline.class_predicate import AUTO, ReadSettings, choose
 from proxy.pipeline.download import Tallied, download
 from proxy.pipeline.journal import Journal
 from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDFS, XSD_STRING, Iri
@@ -52,7 +53,8 @@ class IndexSettings(Protocol):
     """The part of the configuration that matters here (``[index]``)."""
 
     @property
-    def class_predicate(self) -> str: ...
+    def class_predicate(self) -> str:
+        """An IRI, or ``auto``: found by what the graph does with it."""
     @property
     def excluded_namespaces(self) -> Sequence[str]: ...
     @property
@@ -68,6 +70,7 @@ class Distilled:
     """A graph's two indexes, and what making them cost: *queries* sent, *elapsed_s* seconds. Close *values* after use.
 
     method: how the graph was read. replayed: answers taken from the journal of a build that was killed.
+    predicate_reason: why the index's class predicate is that one, as a clause.
     """
 
     index: SupportIndex
@@ -76,9 +79,11 @@ class Distilled:
     elapsed_s: float
     method: str = "ask"
     replayed: int = 0
+    predicate_reason: str = ""
 
     def summary(self) -> dict[str, Any]:
-        return summary(self.index, self.values, queries=self.queries, elapsed_s=self.elapsed_s)
+        found = summary(self.index, self.values, queries=self.queries, elapsed_s=self.elapsed_s)
+        return found | {"class_predicate_reason": self.predicate_reason}
 
 
 async def distil(
@@ -115,7 +120,7 @@ async def distil(
         parameters=scope.parameters,
         headers=headers,
     )
-    run = _Run(asker, settings, progress, kind_cap, method, scope)
+    run = Reading(asker, settings, progress, kind_cap, method, scope)
     values = ValueIndexBuilder(values_path)
     try:
         found = await run.distil(values, epoch)
@@ -125,11 +130,17 @@ async def distil(
         raise
 
 
-class _Run:
+class Reading:
     """One build: what has been found so far, and the phases in their order."""
 
     def __init__(
-        self, asker: Asker, settings: IndexSettings, progress: Progress, kind_cap: int, method: Method, scope: Scope
+        self,
+        asker: Asker,
+        settings: IndexSettings,
+        progress: Progress,
+        kind_cap: int = KIND_CAP,
+        method: Method = "ask",
+        scope: Scope = DEFAULT_SCOPE,
     ) -> None:
         self._asker = asker
         self._settings = settings
@@ -138,6 +149,7 @@ class _Run:
         self._method = method
         self._scope = scope
         self._builder = IndexBuilder(class_predicate=settings.class_predicate)
+        self._predicate_reason = "as configured"
         self._instances: dict[str, int] = {}
         self._totals: dict[str, int | None] = {}
         self._excluded: frozenset[str] = frozenset()
@@ -148,8 +160,8 @@ class _Run:
         started, built_at = time.perf_counter(), time.time()
         if self._scope.is_listed:
             await self._list_graphs()
-        await self._list_classes()
         await self._list_properties()
+        await self._list_classes()
         tallied = await self._download()
         if tallied is None:
             await self._enumerate()
@@ -169,7 +181,9 @@ class _Run:
             epoch=epoch,
         )
         how = "ask" if tallied is None else "download"
-        return Distilled(index, made, self._asker.queries, time.perf_counter() - started, how)
+        return Distilled(
+            index, made, self._asker.queries, time.perf_counter() - started, how, predicate_reason=self._predicate_reason
+        )
 
     async def _enumerate(self) -> None:
         await self._find_kinds()
@@ -193,6 +207,46 @@ class _Run:
         found = await download(self._asker, self._settings, self._progress, total)
         return found if found is not None and found.agrees_with(self._totals, classes) else None
 
+    # -- a part of it (pipeline/partial.py)
+
+    def begin_with(self, index: SupportIndex, touched: Collection[str]) -> None:
+        """Take everything of *index* but what it has of *touched* properties."""
+        self._builder.begin_with(index, touched)
+        self._instances = dict(index.class_instances)
+        several = [k.classes for k in index.kinds if len(k.classes) > 1]
+        self._multi_typed = set().union(*several) if index.are_kinds_exact else set(self._instances)
+
+    async def read_properties(self, totals: Mapping[str, int], pairs: Iterable[tuple[str, str]]) -> None:
+        """Read anew the properties in *totals* (with their triples); *pairs*: (class, property) that have any."""
+        self._totals = dict(totals)
+
+        async def read_pair(pair: tuple[str, str]) -> None:
+            class_, property_ = pair
+            part = Distribution()
+            if (failed := await self._fill(part, self._subjects(class_), property_)) is None:
+                self._builder.add(part, class_)
+            else:
+                self._builder.give_up(class_, property_, failed.reason)
+
+        await self._asker.each("classes", pairs, read_pair)
+        await self._asker.each("nodes without a class", totals, self._read_untyped)
+        await self._asker.each("multiplicity", totals, self._read_multiplicity)
+
+    async def read_vocabulary(self, properties: Iterable[str]) -> Vocabulary:
+        """Read names and hierarchy; *properties*: all that the graph has."""
+        self._totals = {p: self._totals.get(p) for p in properties}
+        await self._read_vocabulary()
+        return self._vocabulary.finish()
+
+    async def read_values(self, values: ValueIndexBuilder, properties: Collection[str]) -> None:
+        """Read the literals of *properties*."""
+        await self._read_values(values, properties)
+
+    def finish(self, index: SupportIndex, vocabulary: Vocabulary, *, built_at: float, epoch: int) -> SupportIndex:
+        """The new index in place of *index*."""
+        covers = index.covers_named_graphs
+        return self._builder.finish(vocabulary=vocabulary, covers_named_graphs=covers, built_at=built_at, epoch=epoch)
+
     # -- graphs
 
     async def _list_graphs(self) -> None:
@@ -212,7 +266,10 @@ class _Run:
     # -- classes, properties, kinds
 
     async def _list_classes(self) -> None:
-        rows = await self._asker.ask(chunks.classes(self._settings.class_predicate))
+        if self._settings.class_predicate == AUTO:
+            rows = await self._choose_class_predicate()
+        else:
+            rows = await self._asker.ask(chunks.classes(self._settings.class_predicate))
         if isinstance(rows, Failure):
             self._builder.give_up(None, None, f"the classes could not be listed: {rows.reason}")
             return
@@ -223,6 +280,16 @@ class _Run:
             else:
                 self._builder.give_up(class_, None, "its IRI cannot be written in a query")
                 self._multi_typed.add(class_)
+
+    async def _choose_class_predicate(self) -> list[Row] | Failure:
+        old = self._settings
+        chosen = await choose(self._asker, self._totals, self._excluded)
+        self._builder.class_predicate = chosen.predicate
+        self._predicate_reason = chosen.reason
+        self._settings = ReadSettings(
+            chosen.predicate, old.excluded_namespaces, old.chunk_timeout_s, old.concurrency, old.values_per_property
+        )
+        return chosen.rows
 
     async def _list_properties(self) -> None:
         rows = await self._asker.ask(chunks.properties())
@@ -393,8 +460,9 @@ class _Run:
 
     # -- values
 
-    async def _read_values(self, values: ValueIndexBuilder) -> None:
-        pairs = self._builder.literal_cells()
+    async def _read_values(self, values: ValueIndexBuilder, only: Collection[str] | None = None) -> None:
+        """Read the literals of all pairs, and what names nodes that have none; or of some properties."""
+        pairs = {pair: n for pair, n in self._builder.literal_cells().items() if only is None or pair[1] in only}
         named: dict[str, float] = {}
         writing = asyncio.Lock()
 
@@ -418,6 +486,8 @@ class _Run:
                     await asyncio.to_thread(values.add, named_by_iri(rows, class_))
 
         await self._asker.each("values", pairs, read_pair)
+        if only is not None:
+            return
         nameless = [
             c for c, n in self._instances.items() if named.get(c, 0) < IDENTIFYING * n and not c.startswith((OWL, RDF, RDFS))
         ]
