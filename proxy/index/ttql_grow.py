@@ -84,14 +84,14 @@ def read_edges(
 
 
 def read_examples(rows: Iterable[Row], *, most: int) -> dict[tuple[str, Shape], tuple[str, ...]]:
-    """Read the answer of ``ttql_queries.literals``: the most frequent of each group, equals in a fixed mixed order."""
+    """Read the answer of ``literals`` or ``literals_of``: the most frequent of each group, equals in a fixed mixed order."""
     groups: dict[tuple[str, Shape], list[tuple[int, int, str]]] = defaultdict(list)
     for row in rows:
         value = row["z"]
         if isinstance(value, Literal):
             mixed = crc32(value.lexical.encode("utf-8", "replace"))
             key = text(row["p"]), shape_of(value.datatype, value.language)
-            groups[key].append((-number(row["n"]), mixed, value.lexical))
+            groups[key].append((-number(row.get("n")), mixed, value.lexical))
     return {key: tuple(dict.fromkeys(v for _, _, v in sorted(values)))[:most] for key, values in groups.items()}
 
 
@@ -178,6 +178,7 @@ class Rules:
 class Branch:
     """A target on a path, or the root: nodes of *class_*, to be followed from *route*.
 
+    nodes: how many there are, where the edge that leads here was counted exactly.
     used: (class, property) of the edges on the path. is_open: its edges are wanted; they come by ``grow``.
     """
 
@@ -188,6 +189,7 @@ class Branch:
     is_open: bool = True
     is_cut: bool = False
     share: Frequency = UNKNOWN
+    nodes: int | None = None
     edges: list[tuple[EdgeKey, Frequency, list[Branch], list[LiteralGroup], bool]] = field(default_factory=list)
 
     @property
@@ -207,7 +209,7 @@ def grow(branch: Branch, reading: Reading, rules: Rules) -> list[Branch]:
         share = UNKNOWN if edge.holders is None else frequency(edge.holders, edge.of, is_estimated=edge.is_estimated)
         if not is_inverse and (branch.class_, property_) in branch.used:
             continue
-        if branch.depth and share.share is not None and share.share < rules.floor:
+        if branch.depth and edge.holders is not None and edge.holders < rules.floor * edge.of:
             branch.is_cut = True
             continue
         targets, is_cut = [], False
@@ -234,8 +236,8 @@ def _target(
     share = UNKNOWN
     if counts is not None and edge.holders is not None:
         share = frequency(counts[0], edge.holders, is_estimated=edge.is_estimated)
-    of_nodes = counts[0] / edge.of if counts is not None and edge.of else 0.0
-    if branch.depth and counts is not None and of_nodes < rules.floor:
+    is_rare = counts is not None and counts[0] < rules.floor * edge.of
+    if branch.depth and is_rare:
         return None
     used = branch.used | {(class_ if is_inverse else branch.class_, property_)}
     route = branch.route.then(Step(property_, is_inverse, class_))
@@ -243,8 +245,9 @@ def _target(
         route = Route(class_)  # all instances of the class: what is known of them holds here too
     depth = branch.depth + 1
     may_open = depth < rules.depth and class_ in rules.with_edges
-    is_open = may_open and counts is not None and of_nodes >= rules.floor
-    return Branch(class_, route, depth, used, is_open, is_cut=may_open and not is_open, share=share)
+    is_open = may_open and counts is not None and not is_rare
+    nodes = None if counts is None or edge.is_estimated else counts[1]
+    return Branch(class_, route, depth, used, is_open, is_cut=may_open and not is_open, share=share, nodes=nodes)
 
 
 def _follow_once(targets: Iterable[Branch], edge: EdgeReading, kinds: Collection[frozenset[str]], rules: Rules) -> None:

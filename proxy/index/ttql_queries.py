@@ -138,13 +138,17 @@ def literals(nodes: Nodes, *, limit: int) -> str:
     )
 
 
-def literals_of(nodes: Nodes, property_: str, datatype: str, language: str | None, *, limit: int) -> str:
-    """?z: a few literals of one kind, for a group that the sample has none of."""
-    kind = f"DATATYPE(?z) = {iri(datatype)}" if language is None else f'LCASE(LANG(?z)) = "{language}"'
-    return (
-        f"SELECT DISTINCT ?z {{ {nodes.edge(is_inverse=False, property_=property_)} "
-        f"FILTER(isLiteral(?z) && {kind} && STRLEN(STR(?z)) <= {EXAMPLE_LENGTH}) }} LIMIT {limit}"
-    )
+def literals_of(nodes: Nodes, groups: Iterable[tuple[str, str, str | None]], *, limit: int) -> str:
+    """?p ?z: a few literals of each of *groups* (property, datatype, language), which the sample has none of."""
+    parts = []
+    for property_, datatype, language in groups:
+        kind = f"DATATYPE(?z) = {iri(datatype)}" if language is None else f'LCASE(LANG(?z)) = "{language}"'
+        parts.append(
+            f"{{ SELECT DISTINCT ?p ?z {{ {nodes.edge(is_inverse=False, property_=property_)} "
+            f"FILTER(isLiteral(?z) && {kind} && STRLEN(STR(?z)) <= {EXAMPLE_LENGTH}) "
+            f"BIND({iri(property_)} AS ?p) }} LIMIT {limit} }}"
+        )
+    return f"SELECT ?p ?z {{ {' UNION '.join(parts)} }}"
 
 
 def instances(nodes: Nodes, *, property_: str | None, limit: int, in_order: bool = True) -> str:

@@ -39,6 +39,8 @@ from proxy.query.term import Iri
 
 ROWS_MOST = 100_000
 """Solutions of one counting query."""
+GROUPS_AT_ONCE = 10
+"""Groups of literals without an example that one query asks for."""
 EXAMPLE_ROWS_MOST = 5_000
 """Literals that one look at a sample brings; groups left without an example are asked for by themselves."""
 
@@ -97,7 +99,7 @@ class _Run:
         self._instances = dict(index.class_instances)
         self._expected = expected(index)
         self._readings: dict[Route, Reading] = {}
-        self._sizes: dict[str | None, int | None] = {}
+        self._sizes: dict[Route, int | None] = {}
         self._samples: dict[str | None, Sample | None] = {}
         self._incomplete: list[str] = []
         self._is_out_of_bounds = False
@@ -161,6 +163,8 @@ class _Run:
     # -- paths
 
     async def _read(self, phase: str, branches: Sequence[Branch]) -> None:
+        # What the hop before has counted is not counted again.
+        self._sizes |= {b.route: b.nodes for b in branches if b.nodes is not None and b.route.steps}
         routes = [r for r in dict.fromkeys(b.route for b in branches) if r not in self._readings]
 
         async def read(route: Route) -> None:
@@ -186,9 +190,9 @@ class _Run:
     async def _reading(self, route: Route) -> Reading | None:
         """Count the edges at the end of *route*, and find examples; None: nothing could be learnt."""
         nodes = self._nodes(route)
-        reading = Reading(await self._size(route))
-        if not route.steps:
-            self._sizes[route.root] = reading.nodes
+        if route not in self._sizes:
+            self._sizes[route] = await self._size(route)
+        reading = Reading(self._sizes[route])
         if not route.steps and not self._may_go_on():
             complete(reading, self._wanted(route.root))
             return reading
@@ -290,7 +294,7 @@ class _Run:
 
     async def _choose(self, class_: str | None) -> Sample | None:
         wanted, rare = self._settings.sample, self._settings.rare
-        instances = self._sizes.get(class_)
+        instances = self._sizes.get(Route(class_))
         if instances is not None and instances <= wanted:
             return None
         nodes = self._nodes(Route(class_))
@@ -325,13 +329,13 @@ class _Run:
         rows = await self._ask(queries.literals(sampled, limit=EXAMPLE_ROWS_MOST), limit_rows=EXAMPLE_ROWS_MOST)
         if not isinstance(rows, Failure):
             reading.examples = read_examples(rows, most=most)
-        for property_, (datatype, language) in reading.groups_without_examples():
+        lacking = [(p, datatype, language) for p, (datatype, language) in reading.groups_without_examples()]
+        for i in range(0, len(lacking), GROUPS_AT_ONCE):
             if not self._may_go_on():
                 return
-            found = await self._ask(queries.literals_of(nodes, property_, datatype, language, limit=most))
+            found = await self._ask(queries.literals_of(nodes, lacking[i : i + GROUPS_AT_ONCE], limit=most))
             if not isinstance(found, Failure):
-                with_property = [{**row, "p": Iri(property_), "n": None} for row in found]
-                reading.examples |= read_examples(with_property, most=most)
+                reading.examples |= read_examples(found, most=most)
 
 
 def _is_writable(iri: str) -> bool:
