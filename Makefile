@@ -1,4 +1,5 @@
 # make run    set everything up, serve the demo           make test   set everything up, run all tests
+# make test-java  the tests that need Java, which must then be there (make test skips them, and says so, where there is none)
 # make lint   ruff and mypy                               make check  lint and test
 # make clean  remove the virtual environment and caches
 #
@@ -8,7 +9,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: run test lint check clean
+.PHONY: run test test-java lint check clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.for-running
@@ -16,6 +17,11 @@ run: $(VENV)/.for-running
 
 test: $(VENV)/.for-development
 	$(VENV)/bin/python -m pytest -q
+	@command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1 || \
+	    echo "SKIPPED, no Java here (JDK 17, Maven): all tests with the RDF4J Server, its Java client, and Fuseki."
+
+test-java: $(VENV)/.for-development
+	SPARLANCE_REQUIRE_JAVA=1 $(VENV)/bin/python -m pytest -q -m java
 
 lint: $(VENV)/.for-development
 	$(VENV)/bin/ruff check .

@@ -201,8 +201,11 @@ class RemoteBackend:
         request, name = name_query(request, self._product.monitor)
         try:
             response = await self.pool.send(request, is_safe=True)
-        except (asyncio.CancelledError, BackendTimeout):
-            # Nobody is answered before the query is stopped, so that its place in the queue is free when it is given back.
+        except BackendTimeout:
+            self._stop(name, request)
+            raise
+        except asyncio.CancelledError:
+            # Nobody waits for us but the queue: its place is given back when the query is stopped.
             await asyncio.wait([self._stop(name, request)], timeout=CANCEL_LIMIT_S)
             raise
         return Stoppable(response, lambda: self._stop(name, request))

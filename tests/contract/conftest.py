@@ -139,24 +139,20 @@ def adapter(request: pytest.FixtureRequest) -> str:
 def front(adapter: str) -> Iterator[Front]:
     """Start a backend of raw bytes with Sparlance before it, as *adapter*; whatever happens, Sparlance must go on answering."""
     with ExitStack() as stack:
+        started: list[Proxy] = []
 
         def start(script: Script, **overrides: Any) -> tuple[Stub, Proxy]:
             stub = Stub(script)
             stack.callback(stub.close)
-            settings = {"backend__kind": adapter, "backend__url": stub.url, "backend__repository": "r" if adapter == "graphdb" else ""}
+            settings: dict[str, Any] = {"backend__kind": adapter, "backend__url": stub.url}
+            if adapter == "graphdb":
+                settings["backend__repository"] = "r"
             if adapter == "sparql":
                 settings["backend__url"] += "/sparql"
-            proxy = Proxy(**{**settings, **overrides})
-            stack.callback(proxy.close)
-            return stub, proxy
+            started.append(Proxy(**{**settings, **overrides}))
+            stack.callback(started[-1].close)
+            return stub, started[-1]
 
-        started: list[Proxy] = []
-
-        def noted(script: Script, **overrides: Any) -> tuple[Stub, Proxy]:
-            stub, proxy = start(script, **overrides)
-            started.append(proxy)
-            return stub, proxy
-
-        yield noted
+        yield start
         for proxy in started:
             assert proxy.request("GET", "/-/live")[0] == 200

@@ -15,7 +15,21 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from tests.contract.conftest import CONSTRUCT, CSV, DIRECT, FORM, JSON, LOANS, PREFIXES, SELECT, TURTLE, UPDATE, XML, Subject, get
+from tests.contract.conftest import (
+    CONSTRUCT,
+    CSV,
+    DIRECT,
+    FORM,
+    JSON,
+    LOANS,
+    PREFIXES,
+    SELECT,
+    TURTLE,
+    UPDATE,
+    XML,
+    Subject,
+    get,
+)
 
 pytestmark = pytest.mark.loopback
 
@@ -87,7 +101,8 @@ def test_a_form_may_come_with_parameters_in_the_url(subject: Subject) -> None:
     """Also to a server that refuses that: the graph of the URL is the graph that is asked."""
     text = PREFIXES + "ASK { ?s ex:lentTo ?o }"
     target = "/sparql?default-graph-uri=" + quote(LOANS, safe="")
-    status, _, body = subject.reader.request("POST", target, urlencode({"query": text}).encode(), Accept=JSON, Content_Type=FORM)
+    form = urlencode({"query": text}).encode()
+    status, _, body = subject.reader.request("POST", target, form, Accept=JSON, Content_Type=FORM)
     assert (status, json.loads(body)["boolean"]) == (200, True)
 
 
@@ -175,7 +190,7 @@ def test_an_update_is_not_smuggled_into_a_query(subject: Subject, text: str, mar
 def test_the_server_fetches_nothing_for_a_client(subject: Subject, form: str, text: str) -> None:
     """SERVICE, constant or variable, nested, in what cannot be parsed, in updates; LOAD."""
     status, _, body = subject.writer.request("POST", "/sparql", urlencode({form: text}).encode(), Content_Type=FORM)
-    assert status == 403 and b"SERVICE" in body or b"LOAD" in body
+    assert (status == 403 and b"SERVICE" in body) or b"LOAD" in body
 
 
 @pytest.mark.parametrize("packed", [PREFIXES + "INSERT DATA { ex:packed ex:pages 1 }", "ASK { SERVICE ?x {} }"])
@@ -270,7 +285,8 @@ def test_a_long_get(subject: Subject) -> None:
 @pytest.mark.parametrize("size", [200_000, 2_200_000])
 def test_a_large_post(subject: Subject, size: int) -> None:
     """Form and direct, beyond the limits that servers have for forms."""
-    text = SELECT + "\n" + ("#" + "x" * 998 + "\n") * (size // 1000)
+    # One long comment, or many short ones for Jena, whose lexer takes a quadratic time over a long one.
+    text = SELECT + ("\n#" + "x" * 998) * (size // 1000) if subject.kind == "fuseki" else SELECT + "#" + "x" * size
     form = urlencode({"query": text}).encode()
     for body, content_type in ((form, FORM), (text.encode(), DIRECT)):
         status, _, answer = subject.reader.request("POST", "/sparql", body, Accept=JSON, Content_Type=content_type)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 TURTLE = """
 @prefix ex: <http://example.org/> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
@@ -15,7 +13,3 @@ ex:herbert owl:sameAs ex:frankHerbert .
 """
 TRIG = "<http://example.org/loans> { <http://example.org/dune> <http://example.org/lentTo> <http://example.org/ada> }"
 DATA = {"text/turtle": TURTLE, "application/trig": TRIG}
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "java: starts a Java server; skipped, with the reason, where there is no JDK or Maven")
