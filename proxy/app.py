@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from proxy import __version__, backends
-from proxy.backends.base import Backend, Parameters, Solutions
+from proxy.backends.base import Backend
 from proxy.backends.loading import Progress as LoadProgress
 from proxy.config import Config
 from proxy.index.support import SupportIndex
+from proxy.indexing import make_upkeep
 from proxy.pipeline.cache import CacheStore, MemoryStore, ResponseCache
-from proxy.pipeline.dataset import Dataset, Distil, MakeEngine, Progress
-from proxy.pipeline.distil import Distilled, distil
+from proxy.pipeline.dataset import Dataset, MakeEngine
 from proxy.pipeline.gateway import Gateway
 from proxy.pipeline.limits import PRESETS, Allowance, Allowances, ClientLimits
 from proxy.pipeline.metrics import Metrics
@@ -55,6 +55,7 @@ def create_app(
         ConfigError: a setting, a file or a plugin cannot be used. PluginError: a plugin cannot be loaded.
     """
     plugins = load_plugins(config.plugins.directory, enabled=config.plugins.enabled, options=config.plugins.options)
+    upkeep = make_upkeep(config, DEFAULT_DATASET, is_configured=backend is None)
     backend = backend or make_backend(config, load_progress)
     is_indexed = config.index.enabled
     dataset = Dataset(
@@ -62,7 +63,8 @@ def create_app(
         backend=backend,
         settings=config,
         gateway=Gateway(DEFAULT_DATASET, backend, config, cache=make_cache(config.cache)),
-        distil=distiller(config) if is_indexed else None,
+        distil=upkeep.build if is_indexed else None,
+        upkeep=upkeep if is_indexed else None,
         make_engine=engine_maker(config) if is_indexed and config.nl.enabled else None,
     )
     return Application(config, [dataset], plugins, worker=worker)
@@ -134,17 +136,6 @@ def make_limits(settings: LimitSettings) -> ClientLimits | None:
     return None if allowances == Allowances() else ClientLimits(allowances, max_clients=settings.max_clients)
 
 
-def distiller(config: Config) -> Distil:
-    """How an index is built under *config*."""
-    settings = config.index
-
-    async def run(backend: Backend, progress: Progress, epoch: int) -> Distilled:
-        source: Backend = UnionDefaultGraph(backend) if settings.union_default_graph else backend
-        return await distil(source, settings, progress=progress, epoch=epoch)
-
-    return run
-
-
 def engine_maker(config: Config) -> MakeEngine:
     """How a question engine is made; the encoder is loaded once and kept over rebuilds."""
     encoders: list[OnnxEncoder] = []
@@ -159,30 +150,6 @@ def engine_maker(config: Config) -> MakeEngine:
         return QuestionEngine(index, values, encoders[0], config.nl)
 
     return make
-
-
-class UnionDefaultGraph:
-    """A backend whose own queries see all graphs as one (Oxigraph's parameter; other products do so by themselves)."""
-
-    _FLAG = (("union-default-graph", "true"),)
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self.name = backend.name
-        self.query_path, self.update_path, self.paths = backend.query_path, backend.update_path, backend.paths
-        self.refused_parameters, self.prefixes = backend.refused_parameters, backend.prefixes
-        self.fetches_graphs, self.orphan_s = backend.fetches_graphs, backend.orphan_s
-        self.root_url = backend.root_url
-        self.send, self.probe, self.aclose = backend.send, backend.probe, backend.aclose
-
-    async def select(
-        self, query: str, *, timeout_s: float, limit_rows: int | None = None, parameters: Parameters = ()
-    ) -> Solutions:
-        both = (*parameters, *self._FLAG)
-        return await self._backend.select(query, timeout_s=timeout_s, limit_rows=limit_rows, parameters=both)
-
-    async def ask(self, query: str, *, timeout_s: float, parameters: Parameters = ()) -> bool:
-        return await self._backend.ask(query, timeout_s=timeout_s, parameters=(*parameters, *self._FLAG))
 
 
 class Application:

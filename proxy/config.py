@@ -156,6 +156,8 @@ class CacheSettings(Struct, frozen=True, kw_only=True):
 class IndexSettings(Struct, frozen=True, kw_only=True):
     """How the backend is enumerated. *values_per_property*: distinct literals kept for each (class, property).
 
+    graphs: "named" merges the named graphs by FROM, for endpoints without a parameter for the union.
+    directory: of the archives; empty: memory only. duty: share of the time in which a rebuild asks.
     class_predicate: an IRI, or "auto": rdf:type, unless the graph uses another one (pipeline/class_predicate.py).
     ttql_depth: edges on a path of ``/-/ttql``. ttql_sample: instances of each class that its examples come from.
     """
@@ -166,7 +168,12 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
     chunk_timeout_s: Seconds = 60.0
     concurrency: Annotated[int, Meta(ge=1, le=64)] = 1
     values_per_property: Count = 20_000
-    union_default_graph: bool = False
+    graphs: Literal["default", "union", "named"] = "default"
+    method: Literal["auto", "ask", "download"] = "auto"
+    directory: str = "var/index"
+    refresh_s: Annotated[float, Meta(ge=0, le=31_536_000)] = 0.0
+    poll_s: SecondsOrOff = 60.0
+    duty: Annotated[float, Meta(gt=0, le=1)] = 0.25
     ttql_depth: Annotated[int, Meta(ge=1, le=8)] = 3
     ttql_sample: Positive = 100
     ttql_queries: Positive = 5000
@@ -410,7 +417,7 @@ def _resolve(values: dict[str, Any], folder: Path) -> None:
     """Make the paths of a file relative to that file, so that it means the same wherever the command is started."""
     if "backend.load" in values:
         values["backend.load"] = tuple(str(folder / p) for p in values["backend.load"])
-    for key in ("nl.encoder", "plugins.directory"):
+    for key in ("nl.encoder", "plugins.directory", "index.directory"):
         if values.get(key):
             values[key] = str(folder / values[key])
 

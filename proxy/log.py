@@ -24,6 +24,10 @@ EVENTS: Mapping[str, str] = {
         "parse_ms, validate_ms, confirm_ms, plugins_ms, queue_ms, backend_ms, source (cache or joined)"
     ),
     "index_built": "The index of a dataset can serve. dataset, triples, cells, class_predicate, elapsed_s",
+    "index_loaded": "The index of an earlier process serves; it is compared with the graph. dataset, triples, epoch",
+    "index_outdated": "The data have changed since the index file was written; it is built anew. path",
+    "index_file_unusable": "The index file is damaged, foreign or old; the index is built anew. error",
+    "index_file_unwritable": "The index cannot be kept on disk, and serves from memory. error",
     "index_failed": "The index could not be built; queries are forwarded unchecked, and it is tried again. dataset, error",
     "plugin_failed": "A watching plugin failed, or one failed while shutting down; the request went on. plugin, hook, error",
     "request_failed": "A bug of ours: a request ended in an unforeseen exception. path",

@@ -6,7 +6,7 @@ Nothing is asked here. The distiller (pipeline/distil.py) runs the queries of ch
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -177,6 +177,20 @@ class IndexBuilder:
         """Take all cells at once, from a count of every triple (index/tally.py)."""
         for (s, p, o), n in cells.items():
             self._set(s, p, o, n)
+
+    def begin_with(self, index: SupportIndex, touched: Collection[str]) -> None:
+        """Take everything of *index* but what it has of *touched* properties."""
+        self.class_predicate = index.class_predicate
+        self.are_kinds_exact = index.are_kinds_exact
+        self.incomplete = [c for c in index.incomplete if c.property is None or c.property not in touched]
+        for kind, n in zip(index.kinds, index.instances.tolist(), strict=True):
+            if n:
+                self.set_instances(kind, n)
+        for position in range(len(index.count)):
+            if (cell := index.cell(position)).property not in touched:
+                self._set(cell.subject, cell.property, cell.object, cell.count)
+        self._multiplicity = {p: m for p, m in index.multiplicity.items() if p not in touched}
+        self._languages.update({p: set(tags) for p, tags in index.languages.items() if p not in touched})
 
     def add_languages(self, property_: str, tags: Iterable[str]) -> None:
         self._languages[property_].update(tags)

@@ -76,6 +76,17 @@ def properties() -> str:
     return "SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p"
 
 
+def triples_of(property_: str) -> str:
+    """?n: triples of *property_*."""
+    return f"SELECT (COUNT(*) AS ?n) {{ ?s {iri(property_)} ?o }}"
+
+
+def subject_classes(class_predicate: str, property_: str) -> str:
+    """?c ?n: classes of the subjects of *property_*."""
+    pattern = f"?s {iri(property_)} ?o . ?s {iri(class_predicate)} ?c . FILTER(isIRI(?c))"
+    return f"SELECT ?c (COUNT(*) AS ?n) {{ {pattern} }} GROUP BY ?c"
+
+
 def property_names(subjects: Subjects | None = None) -> str:
     """?p: the properties, uncounted; cheaper on stores that keep a list of them."""
     pattern = "?s ?p ?o" if subjects is None else Subjects(subjects.class_predicate, subjects.class_).pattern(None)

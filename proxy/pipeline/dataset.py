@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.index.values import ValueIndex
     from proxy.nl.engine import QuestionEngine
+    from proxy.pipeline.refresh import Upkeep
 
 RETRY_FIRST_S = 2.0
 RETRY_MOST_S = 60.0
@@ -101,6 +102,7 @@ class Dataset:
     name: as in the paths of several datasets; ``default`` for the only one.
     distil: builds the index; None turns the index (and so validation and questions) off.
     gateway: sends to the backend; None: one without a cache is made.
+    upkeep: keeps the index in its file and notices changes behind our back; None: memory only, and none noticed.
     make_engine: called in a worker thread after each build; None turns questions off.
     retry_first_s: pause after the first failed build; it doubles. rebuild_pause_s, settle_s: see the constants.
     index, values, engine: None until built. They are replaced, never changed, by a rebuild: take one reference per request.
@@ -111,6 +113,7 @@ class Dataset:
     settings: Config
     distil: Distil | None = None
     make_engine: MakeEngine | None = None
+    upkeep: Upkeep | None = None
     index: SupportIndex | None = None
     values: ValueIndex | None = None
     engine: QuestionEngine | None = None
@@ -120,11 +123,14 @@ class Dataset:
     rebuild_pause_s: float = REBUILD_PAUSE_S
     settle_s: float = SETTLE_S
     is_stale: bool = False
+    _touched: set[str] | None = field(default_factory=set)
+    _is_urgent: bool = False
     builds: int = 0
     counters: Counters = field(default_factory=Counters)
     gateway: Gateway = field(default_factory=lambda: UNMADE)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
+    _checking: asyncio.Task[None] | None = None
     _retired: list[ValueIndex] = field(default_factory=list)
     ttql: TtqlKeeper = field(init=False)
 
@@ -145,18 +151,35 @@ class Dataset:
         """Stop building, close the values; then the backend."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            if self._checking is not None:
+                self._checking.cancel()
+            await asyncio.gather(self._task, *filter(None, [self._checking]), return_exceptions=True)
         await self.ttql.aclose()
         for values in (*self._retired, *([self.values] if self.values is not None else [])):
             values.close()
         await self.gateway.aclose()
         await self.backend.aclose()
 
-    def mark_stale(self) -> None:
-        """Note that the data are no longer what was indexed; a rebuild follows, at most one every REBUILD_PAUSE_S."""
-        if self.distil is not None:
+    def mark_stale(self, touched: Collection[str] | None = None) -> None:
+        """Note that the data are no longer what was indexed; a rebuild follows, at most one every REBUILD_PAUSE_S.
+
+        Args:
+            touched: the properties that can have changed, if that is known; only they are read anew then.
+        """
+        if self.distil is not None and touched != frozenset():
+            self._touched = None if touched is None or self._touched is None else {*self._touched, *touched}
             self.is_stale = True
             self._wake.set()
+
+    def refresh(self) -> None:
+        """Build the whole index anew, now."""
+        self._is_urgent = True
+        self.mark_stale()
+
+    async def check_freshness(self) -> None:
+        """Compare an index that was read from a file with the live counts of all properties; mark it stale if they differ."""
+        if self.index is not None and self.upkeep is not None and not await self.upkeep.is_fresh(self.backend, self.index):
+            self.mark_stale()
 
     def reasons(self) -> list[str]:
         """Sentences on what is not ready yet; empty when index and engine can serve. Says nothing about the backend."""
@@ -192,6 +215,10 @@ class Dataset:
             "build_s": round(build.elapsed_s, 3),
             "builds": self.builds,
             "stale": self.is_stale,
+            "file": None
+            if self.upkeep is None or self.upkeep.path is None
+            else {"path": str(self.upkeep.path), "error": self.upkeep.error or None},
+            "cost": self.upkeep.cost if self.upkeep is not None else {},
             "engine": {"state": str(self.engine_build.state), "error": self.engine_build.error or None},
             "queries": {
                 "proofs_confirmed": self.counters.confirmed,
@@ -203,6 +230,11 @@ class Dataset:
         if (index := self.index) is not None:
             shown |= {
                 "built_at": index.built_at,
+                "age_s": round(max(0.0, time.time() - index.built_at), 1),
+                "epoch": index.epoch,
+                "is_complete": index.is_complete_for(),
+                "are_kinds_exact": index.are_kinds_exact,
+                "covers_named_graphs": index.covers_named_graphs,
                 "triples": index.triples,
                 "class_predicate": index.class_predicate,
                 "kinds": len(index.kinds),
@@ -219,24 +251,72 @@ class Dataset:
 
     async def _keep_built(self) -> None:
         pause_s = self.retry_first_s
+        is_built = await self._load_once()
         while True:
-            self._wake.clear()
-            self.is_stale = False
-            if await self._build_once():
+            if not is_built:
+                self._wake.clear()
+                self.is_stale = self._is_urgent = False
+                touched, self._touched = self._touched, set()
+                is_built = await self._build_once(touched if self.index is not None else None)
+            if is_built:
                 pause_s = self.retry_first_s
                 ended = time.perf_counter()
-                await self._wake.wait()
-                await asyncio.sleep(max(self.settle_s, ended + self.rebuild_pause_s - time.perf_counter()))
+                await self._wait_for_change()
+                is_built = False
+                until = max(time.perf_counter() + self.settle_s, ended + self.rebuild_pause_s)
+                while not self._is_urgent and (left_s := until - time.perf_counter()) > 0:
+                    self._wake.clear()
+                    try:
+                        async with asyncio.timeout(left_s):
+                            await self._wake.wait()  # more changes cost nothing more; only an urgent one ends the pause
+                    except TimeoutError:
+                        break
             else:
+                self._touched = None  # what was to be read anew was not
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, RETRY_MOST_S)
 
-    async def _build_once(self) -> bool:
-        log = structlog.get_logger().bind(dataset=self.name)
+    async def _wait_for_change(self) -> None:
+        """Return when somebody says that the index is stale, or the upkeep finds so."""
+        if self.upkeep is None or self.index is None or self._wake.is_set():
+            await self._wake.wait()
+            return
+        waits = [asyncio.create_task(w) for w in (self._wake.wait(), self.upkeep.watch(self.backend, self.index))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not self._wake.is_set():
+                self.mark_stale()  # nobody said what was touched
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _load_once(self) -> bool:
+        """Take the index of an earlier process, if there is one that fits; it is compared with the graph afterwards."""
+        if self.upkeep is None or (found := await self.upkeep.load(self.backend)) is None:
+            return False
+        self._install(found)
+        self.index_build.state = BuildState.READY
+        structlog.get_logger().info("index_loaded", dataset=self.name, triples=found.index.triples, epoch=found.index.epoch)
+        if self.make_engine is not None:
+            await self._build_engine(found)
+        self._checking = asyncio.create_task(self.check_freshness())
+        return True
+
+    async def _distil(self, touched: set[str] | None) -> Distilled:
         assert self.distil is not None
+        epoch = self.builds + 1 if self.index is None else self.index.epoch + 1
+        if touched and self.upkeep is not None and self.index is not None and self.values is not None:
+            changing = (self.backend, self.index, self.values, frozenset(touched), self._note_progress, epoch)
+            if (found := await self.upkeep.change(*changing)) is not None:
+                return found
+        return await self.distil(self.backend, self._note_progress, epoch)
+
+    async def _build_once(self, touched: set[str] | None = None) -> bool:
+        log = structlog.get_logger().bind(dataset=self.name)
         started = time.perf_counter()
         try:
-            distilled = await self.distil(self.backend, self._note_progress, self.builds + 1)
+            distilled = await self._distil(touched)
         except Exception as error:  # the outermost handler of this task: whatever fails here must not end forwarding
             self._fail(self.index_build, error, started)
             log.warning("index_failed", error=self.index_build.error, exc_info=not isinstance(error, ProxyError))
@@ -277,7 +357,7 @@ class Dataset:
         build.elapsed_s = time.perf_counter() - started
         build.error = str(error) or type(error).__name__
         # An older index still serves: its proofs are confirmed live, so age costs no correctness.
-        build.state = BuildState.READY if self.builds and build is self.index_build else BuildState.FAILED
+        build.state = BuildState.READY if self.index is not None and build is self.index_build else BuildState.FAILED
 
     def _install(self, distilled: Distilled) -> None:
         for old in self._retired:

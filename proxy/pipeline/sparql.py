@@ -23,10 +23,11 @@ from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.variables import solution_variables
 from proxy.query.keywords import holds_keyword
-from proxy.query.model import ParsedOperation, ParsedQuery, QueryForm
+from proxy.query.model import ParsedOperation, ParsedQuery, ParsedUpdate, QueryForm
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
 from proxy.query.parse import parse
 from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed, require_local_graphs
+from proxy.query.touched import touched_properties
 from proxy.validation.check import check, unlike_the_index
 from proxy.validation.finding import Finding, Severity
 
@@ -318,7 +319,8 @@ class SparqlPath:
             exchange.status = response.status
             exchange.response_headers = tuple(response.headers)
             if is_write and response.status < 400:
-                self.dataset.mark_stale()
+                parsed = exchange.parsed
+                self.dataset.mark_stale(touched_properties(parsed) if isinstance(parsed, ParsedUpdate) else None)
             await self._hooks.response(exchange)
         except BaseException:
             await response.aclose()

@@ -35,7 +35,7 @@ def harvest_settings(settings: IndexSettings, *, depth: int | None = None, sampl
 
 def asker(backend: Backend, settings: IndexSettings, progress: Progress) -> Asker:
     """Asks in the way, and about the graphs, that the index was built."""
-    parameters: Parameters = (("union-default-graph", "true"),) if settings.union_default_graph else ()
+    parameters: Parameters = (("union-default-graph", "true"),) if settings.graphs == "union" else ()
     return Asker(
         backend,
         timeout_s=settings.chunk_timeout_s,

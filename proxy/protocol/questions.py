@@ -85,7 +85,7 @@ class QuestionAnswers:
         self, exchange: Exchange, translation: Translation, question: Question, headers: Fields, prefer: Handling | None
     ) -> BackendResponse | EmptyAnswer:
         parameters = question.parameters
-        if self._path.dataset.settings.index.union_default_graph:
+        if self._path.dataset.settings.index.graphs == "union":
             parameters = (*parameters, ("union-default-graph", "true"))  # the graph that the index describes
         operation = SparqlOperation(
             OperationKind.QUERY, translation.query, question.dataset, parameters, question.accept

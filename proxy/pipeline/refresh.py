@@ -1,0 +1,316 @@
+"""Keep an index in its file and true to its graph: load it at start, build it resumably, notice that the data have changed.
+
+One process builds at a time: a lock beside the archive makes other workers wait, and then load what was built. Nothing here may
+end forwarding: a file that cannot be read is built anew, a file that cannot be written is an error that is shown while the
+index serves from memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from proxy.backends.base import Backend
+from proxy.errors import BackendError, CorruptIndex
+from proxy.index import archive
+from proxy.index.support import SupportIndex
+from proxy.index.values import ValueIndex
+from proxy.pipeline.asking import Progress
+from proxy.pipeline.distil import Distilled
+from proxy.pipeline.journal import Journal
+
+Marker = Callable[[Backend], Awaitable[str | None]]
+"""What the backend says of the state of its data, opaque; two that differ mean a change. None: it says nothing."""
+Fresh = Callable[[Backend, SupportIndex], Awaitable[bool]]
+LOCK_POLL_S = 0.2
+START_CHECK_S = 1.0
+"""How long a start waits for the backend's change marker before it trusts the file for the moment."""
+COST_SHARE = 0.01
+"""Of the time, how much asking for change markers may take: a backend that scans for it is asked less often."""
+
+
+class Build(Protocol):
+    """``distil`` with everything settled but these."""
+
+    async def __call__(
+        self,
+        backend: Backend,
+        *,
+        progress: Progress,
+        epoch: int,
+        duty: float,
+        journal: Journal | None = None,
+        values_path: Path | None = None,
+    ) -> Distilled: ...
+
+
+class Change(Protocol):
+    """``redistil`` with everything settled but these."""
+
+    async def __call__(
+        self,
+        backend: Backend,
+        index: SupportIndex,
+        values: ValueIndex,
+        properties: frozenset[str],
+        *,
+        progress: Progress,
+        epoch: int,
+        duty: float,
+    ) -> Distilled | None: ...
+
+
+class Upkeep:
+    """For one dataset.
+
+    Args:
+        path: of the archive; None: memory only.
+        fingerprint: of everything but the data that shapes the index.
+        keeps_changes: whether what is written through us is still there after a restart (not so with an embedded store).
+        duty: share of the time in which a *re*build asks; the first build, which everybody waits for, does not pause.
+        refresh_s: seconds between rebuilds, poll_s: between looks at the change marker; 0: never.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        change: Change,
+        marker: Marker,
+        is_fresh: Fresh,
+        *,
+        path: Path | None = None,
+        fingerprint: str = "",
+        keeps_changes: bool = True,
+        duty: float = 1.0,
+        refresh_s: float = 0.0,
+        poll_s: float = 0.0,
+    ) -> None:
+        self._build = build
+        self._change = change
+        self._marker = marker
+        self.is_fresh = is_fresh
+        """Compares an index with the live counts of its properties and classes."""
+        self._fingerprint = fingerprint
+        self._keeps_changes = keeps_changes
+        self._duty = duty
+        self._is_first = True
+        self._seen_marker: str | None = None
+        self._marker_cost_s = 0.0
+        self._loaded_mtime_ns = 0
+        self.path = path
+        self.refresh_s = refresh_s
+        self.poll_s = poll_s
+        self.has_moved = False
+        """Whether the data changed while they were read last."""
+        self.error = ""
+        """Why the file cannot be used or written; empty while all is well."""
+        self.cost: dict[str, Any] = {}
+
+    # -- the file
+
+    async def load(self, backend: Backend) -> Distilled | None:
+        """What an earlier process left, if it fits; None: build. Never raises."""
+        if self.path is None:
+            return None
+        found = await asyncio.to_thread(self._load)
+        if found is None:
+            return None
+        try:
+            async with asyncio.timeout(START_CHECK_S):
+                now = await self._ask_marker(backend)
+        except TimeoutError:
+            now = None
+        if now is not None and found.marker is not None and now != found.marker:
+            structlog.get_logger().info("index_outdated", path=str(self.path))
+            await asyncio.to_thread(found.values.close)
+            return None
+        return self._take(found)
+
+    def _load(self) -> archive.Archived | None:
+        assert self.path is not None
+        try:
+            found = archive.load(self.path, fingerprint=self._fingerprint)
+            self._loaded_mtime_ns = self.path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+        except (CorruptIndex, OSError) as error:
+            self.error = str(error)
+            structlog.get_logger().warning("index_file_unusable", error=self.error)
+            return None
+        return found
+
+    def _take(self, found: archive.Archived) -> Distilled:
+        self._is_first = False
+        self._seen_marker = found.marker
+        self.cost = {"queries": found.queries, "elapsed_s": round(found.elapsed_s, 3), "file_bytes": found.size_bytes}
+        return Distilled(found.index, found.values, found.queries, found.elapsed_s, "archive")
+
+    def _save(self, made: Distilled, marker: str | None) -> Distilled:
+        """Write the file and go on from it; what cannot be written serves from memory."""
+        self.cost = {"queries": made.queries, "elapsed_s": round(made.elapsed_s, 3), "replayed": made.replayed}
+        if self.path is None:
+            return made
+        try:
+            archive.write(
+                self.path,
+                made.index,
+                made.values,
+                fingerprint=self._fingerprint,
+                marker=marker,
+                queries=made.queries,
+                elapsed_s=made.elapsed_s,
+            )
+            found = archive.load(self.path, fingerprint=self._fingerprint)
+            self._loaded_mtime_ns = self.path.stat().st_mtime_ns
+        except (OSError, CorruptIndex, sqlite3.Error) as error:
+            self._note_unwritable(error)
+            return made
+        self.error = ""
+        self.cost["file_bytes"] = found.size_bytes
+        made.values.close()
+        return Distilled(found.index, found.values, made.queries, made.elapsed_s, made.method, made.replayed)
+
+    def _note_unwritable(self, error: Exception) -> None:
+        self.error = f"the index cannot be kept on disk: {error}"
+        structlog.get_logger().warning("index_file_unwritable", error=self.error)
+
+    # -- building
+
+    async def build(self, backend: Backend, progress: Progress, epoch: int) -> Distilled:
+        """Build the whole index, going on where a build that was killed had come to; or load what another worker built.
+
+        Raises:
+            BackendError: the backend is gone.
+        """
+        duty = 1.0 if self._is_first else self._duty
+        if self.path is None:
+            before = await self._ask_marker(backend)
+            made = await self._build(backend, progress=progress, epoch=epoch, duty=duty)
+            return await self._finish(backend, made, before)
+        asked_at = time.time()
+        async with self._lock(progress) as had_to_wait:
+            if had_to_wait and (found := await asyncio.to_thread(self._load)) is not None:
+                if found.index.built_at >= asked_at - 1 or self._is_first:
+                    return self._take(found)
+                found.values.close()
+            before = await self._ask_marker(backend)
+            journal = self._open_journal(before)
+            values_path = self.path.with_name(f"{self.path.name}.{os.getpid()}.values")
+            try:
+                made = await self._build_on_disk(backend, progress, epoch, duty, journal, values_path)
+            finally:
+                if journal is not None:
+                    journal.close()
+            if journal is not None:
+                journal.discard()
+            made = await self._finish(backend, made, before)
+            values_path.unlink(missing_ok=True)
+            return made
+
+    async def _build_on_disk(
+        self, backend: Backend, progress: Progress, epoch: int, duty: float, journal: Journal | None, values_path: Path
+    ) -> Distilled:
+        values_path.unlink(missing_ok=True)
+        how: dict[str, Any] = {"progress": progress, "epoch": epoch, "duty": duty, "journal": journal}
+        try:
+            return await self._build(backend, **how, values_path=values_path)
+        except (OSError, sqlite3.Error) as error:
+            # A full disk: once more in memory, with the answers that the journal still has.
+            self._note_unwritable(error)
+            values_path.unlink(missing_ok=True)
+            return await self._build(backend, **how)
+
+    def _open_journal(self, marker: str | None) -> Journal | None:
+        assert self.path is not None
+        try:
+            return Journal.open(self.path.with_suffix(".journal"), state=f"{self._fingerprint} {marker}")
+        except OSError as error:
+            self._note_unwritable(error)
+            return None
+
+    async def _finish(self, backend: Backend, made: Distilled, before: str | None) -> Distilled:
+        after = await self._ask_marker(backend)
+        self.has_moved = before is not None and after is not None and before != after
+        self._seen_marker = after
+        # An index of data that moved meanwhile is kept under the marker from before, so that nobody takes it for fresh.
+        saved = await asyncio.to_thread(self._save, made, before) if self._keeps_changes or self._is_first else made
+        self._is_first = False
+        return saved
+
+    async def change(
+        self,
+        backend: Backend,
+        index: SupportIndex,
+        values: ValueIndex,
+        properties: frozenset[str],
+        progress: Progress,
+        epoch: int,
+    ) -> Distilled | None:
+        """Read *properties* anew and keep the rest; None: that is not enough, all of it has to be built."""
+        before = await self._ask_marker(backend)
+        made = await self._change(
+            backend, index, values, properties, progress=progress, epoch=epoch, duty=self._duty
+        )
+        return None if made is None else await self._finish(backend, made, before)
+
+    @asynccontextmanager
+    async def _lock(self, progress: Progress) -> AsyncIterator[bool]:
+        """Hold the lock of the archive; yields whether another process held it first."""
+        assert self.path is not None
+        had_to_wait = False
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            self._note_unwritable(error)
+            yield False
+            return
+        try:
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    had_to_wait = True
+                    progress("waiting for another process that builds it", 0, 0)
+                    await asyncio.sleep(LOCK_POLL_S)
+            yield had_to_wait
+        finally:
+            os.close(handle)
+
+    # -- change
+
+    async def _ask_marker(self, backend: Backend) -> str | None:
+        started = time.perf_counter()
+        try:
+            return await self._marker(backend)
+        except BackendError:
+            return None
+        finally:
+            self._marker_cost_s = time.perf_counter() - started
+
+    async def watch(self, backend: Backend, index: SupportIndex) -> None:
+        """Return when the index should be built anew by itself: it is due, the data moved, or another worker has built it."""
+        if self.has_moved:
+            return
+        while True:
+            wait_s = [max(self.poll_s, self._marker_cost_s / COST_SHARE)] if self.poll_s else []
+            if self.refresh_s:
+                wait_s.append(max(0.0, index.built_at + self.refresh_s - time.time()))
+            await (asyncio.sleep(min(wait_s)) if wait_s else asyncio.Event().wait())
+            if self.refresh_s and time.time() >= index.built_at + self.refresh_s:
+                return
+            if self.poll_s:
+                now = await self._ask_marker(backend)
+                if now is not None and self._seen_marker is not None and now != self._seen_marker:
+                    return
+                self._seen_marker = now if self._seen_marker is None else self._seen_marker
