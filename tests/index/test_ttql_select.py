@@ -34,6 +34,7 @@ TOWN = with_prefixes(
                     to("House", edge("street", to("Street", edge("name", literals=NAME))), edge("built", literals=NAME)),
                 ),
                 edge("hobby", literals=NAME, share=0.2),
+                edge("keeps", to("Animal", edge("wing", literals=NAME, share=0.1), edge("leg", literals=NAME))),
                 edge("owner", to("House", edge("built", literals=NAME)), inverse=True, share=0.5),
             ),
             root("House", edge("street", to("Street", edge("name", literals=NAME))), edge("built", literals=NAME)),
@@ -88,6 +89,7 @@ def test_roots_stay_before_paths():
     for budget in sizes:
         kept = edges_of(prune(TOWN, budget_tokens=budget))
         assert roots <= kept or kept <= roots
+        assert ("Person", "keeps", "wing") not in kept or {("Person", "keeps", "leg"), ("Person", "^owner")} <= kept
         assert ("Person", "^owner", "built") not in kept or ("Person", "livesIn", "built") in kept
 
 
@@ -121,8 +123,9 @@ def test_what_cannot_fit_leaves_the_notes():
 
 def test_floor_depth_and_classes():
     """Rare edges go with what hangs on them; deep edges go without a mark; other classes go."""
-    assert edges_of(TOWN) - edges_of(above(TOWN, 0.3)) == {("Person", "hobby"), ("Street", "lamps")}
-    assert above(TOWN, 0.3).notes[-1] == "edges below 0.3 left out: 2" and above(TOWN, 0.0) == TOWN
+    rare = {("Person", "hobby"), ("Person", "keeps", "wing"), ("Street", "lamps")}
+    assert edges_of(TOWN) - edges_of(above(TOWN, 0.3)) == rare
+    assert above(TOWN, 0.3).notes[-1] == "edges below 0.3 left out: 3" and above(TOWN, 0.0) == TOWN
     assert edges_of(above(TOWN, 0.6)) & {("Person", "^owner"), ("Person", "^owner", "built")} == set()
     assert max(e.depth for e in entries(cut(TOWN, 2))) == 2 and not cut(TOWN, 2).patterns[0].is_cut
     assert [p.class_ for p in only(TOWN, ["http://e/House"]).patterns] == ["http://e/House"]

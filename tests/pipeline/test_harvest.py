@@ -302,11 +302,20 @@ def test_what_cannot_be_counted_is_estimated_and_says_so():
     assert len(found.incomplete) == 1 and "no answer within 5 s" in found.document.notes[-1]
 
 
+def test_an_estimate_knows_rare_properties():
+    """The sample holds two that have it, so that counting the sample finds it: far too often, which is why it is marked."""
+    rare = ":n500 :scar 'left' . :n501 :scar 'right' ."
+    store = Store(crowd(1000, rare=rare), fault=failing(r"AS \?m\).*\{ \?x <[^>]*> <http://example.org/Thing> \. "))
+    edges = {e.property: e for e in read(store, sample=20, rare=2).document.patterns[0].edges}
+    assert edges[EX + "scar"].frequency == Frequency(0.1, is_estimated=True)
+
+
 def test_what_cannot_even_be_estimated_is_known_from_the_index():
     """Every counting query fails: the edges of M are there all the same, their frequencies unknown."""
     found = read(Store(TOWN, fault=failing(r"COUNT\(DISTINCT")))
     edges = {e.property: e for p in found.document.patterns if p.class_ == EX + "Person" for e in p.edges if not e.is_inverse}
     assert edges.keys() == {EX + n for n in ("name", "livesIn", "knows")}
+    assert {t.class_ for t in edges[EX + "knows"].targets} == {EX + "Person", None}
     assert {e.frequency for e in edges.values()} == {UNKNOWN} and "(?)" in render(found.document)
     assert any("known from the index only" in note for note in found.document.notes)
 
