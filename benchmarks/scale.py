@@ -137,7 +137,7 @@ def measure(options: argparse.Namespace) -> None:
             write(options.shape, options.triples, file)
         predicate = class_predicate(options.shape)
         with Oxigraph(files=[file]) as server:
-            print(options.shape, options.triples, "server MB:", backend_mb(server.process.pid), flush=True)
+            print(options.shape, options.triples, "server MB:", backend_mb(server.pid), flush=True)
             by_hand = in_a_process("yardstick", "0", "--url", server.url, "--predicate", predicate)
             print("yardstick", by_hand, flush=True)
             for method in ("download", "ask") if options.method == "both" else (options.method,):
@@ -145,7 +145,7 @@ def measure(options: argparse.Namespace) -> None:
                 same = ("--url", server.url, "--predicate", predicate, "--method", method, "--duty", str(options.duty))
                 made = in_a_process("build", "0", *same, "--file", path)
                 made["times_yardstick"] = round((made["build_s"] + made["write_s"]) / by_hand["total_s"], 2)
-                print(made, "server MB:", backend_mb(server.process.pid), flush=True)
+                print(made, "server MB:", backend_mb(server.pid), flush=True)
 
 
 def main() -> None:

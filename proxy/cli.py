@@ -119,6 +119,18 @@ def _index_ttql(parsed: argparse.Namespace) -> int:
     return show_ttql(_config(parsed), parsed.classes or (), depth=parsed.depth, sample=parsed.sample, **limits)
 
 
+def _index_build(parsed: argparse.Namespace) -> int:
+    from proxy.commands import build_index
+
+    return build_index(_config(parsed))
+
+
+def _index_verify(parsed: argparse.Namespace) -> int:
+    from proxy.commands import verify_index
+
+    return verify_index(_config(parsed), cells=parsed.cells, paths=parsed.paths, seed=parsed.seed, as_json=parsed.format == "json")
+
+
 def _config_check(parsed: argparse.Namespace) -> int:
     config = _config(parsed)
     if config.plugins.enabled:
@@ -244,6 +256,27 @@ def parser() -> argparse.ArgumentParser:
     ttql.add_argument("--floor", metavar="F", type=_share, help="leave out edges that fewer than this share of nodes have")
     ttql.add_argument("--budget-tokens", metavar="N", type=_count, help="at most so many tokens, of four characters each")
     ttql.add_argument("--budget-lines", metavar="N", type=_count, help="at most so many lines")
+
+    build = _command(
+        index,
+        "build",
+        _index_build,
+        "Build the index and keep it in its file, for a server to start from. Goes on where a build that was killed had come to.",
+        "sparlance index build --url http://127.0.0.1:7878",
+    )
+    _reads_from(build)
+    verify = _command(
+        index,
+        "verify",
+        _index_verify,
+        "Count a random part of the graph again and walk random paths of it. Exit code 1 if the index is wrong anywhere.",
+        "sparlance index verify --load graph.ttl --paths 500",
+    )
+    _reads_from(verify)
+    verify.add_argument("--cells", type=int, default=40, metavar="N", help="(class, property, class) to count again; default 40")
+    verify.add_argument("--paths", type=int, default=100, metavar="N", help="paths to walk; default 100")
+    verify.add_argument("--seed", type=int, default=0, metavar="N", help="another number: other cells and paths; default 0")
+    verify.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
     config = commands.add_parser("config", help="Check or show the settings.").add_subparsers(metavar="ACTION", required=True)
     for name, run, what in (

@@ -112,7 +112,7 @@ def demo(config: Config) -> int:
             config,
             backend=BackendSettings(load=tuple(str(Path(folder, name)) for name in files)),
             server=msgspec.structs.replace(config.server, workers=1),
-            index=msgspec.structs.replace(config.index, enabled=True),
+            index=msgspec.structs.replace(config.index, enabled=True, directory=""),
             validation=msgspec.structs.replace(config.validation, policy="reject"),
             nl=msgspec.structs.replace(config.nl, enabled=True),
         )
@@ -203,8 +203,8 @@ def _say(text: str) -> None:
 
 
 @asynccontextmanager
-async def _dataset(config: Config, *, nl: bool) -> AsyncIterator[Any]:
-    """Open the dataset that the settings describe, with its index built.
+async def _dataset(config: Config, *, nl: bool, is_fresh: bool = False) -> AsyncIterator[Any]:
+    """Open the dataset that the settings describe, with its index built; *is_fresh*: anew, whatever file there is.
 
     Raises:
         ProxyError: it cannot be built.
@@ -223,6 +223,8 @@ async def _dataset(config: Config, *, nl: bool) -> AsyncIterator[Any]:
     )
     progress = ProgressLine(sys.stderr)
     [dataset] = create_app(settings, load_progress=progress.of("loading")).datasets
+    if is_fresh and dataset.upkeep is not None and dataset.upkeep.path is not None:
+        dataset.upkeep.path.unlink(missing_ok=True)
     try:
         dataset.start()
         built = asyncio.create_task(dataset.built())
@@ -348,6 +350,71 @@ def show_ttql(
 
     print(asyncio.run(text()), end="")
     return DONE
+
+
+def build_index(config: Config) -> int:
+    """Build the index anew and leave it in its file; FAILED if it cannot be kept there."""
+    from proxy.indexing import archive_path
+
+    require_source(config)
+    if not config.index.directory:
+        raise ConfigError("index.directory", "not set; accepted: the folder that the index is kept in")
+
+    async def build() -> tuple[dict[str, Any], str]:
+        async with _dataset(config, nl=False, is_fresh=True) as dataset:
+            shown: dict[str, Any] = dataset.summary()
+            return shown, str(archive_path(config, dataset.name))
+
+    shown, path = asyncio.run(build())
+    cost = shown["cost"]
+    print(
+        f"{shown['backend']}: {shown['triples']} triples, {shown['cells']} cells, {cost['queries']} queries, "
+        f"{cost['elapsed_s']} s, {cost.get('replayed', 0)} answers from a build before"
+    )
+    for part in shown["incomplete"]:
+        print(f"incomplete: class {part['class'] or 'any'}, property {part['property'] or 'any'}: {part['reason']}")
+    if error := shown["file"]["error"]:
+        raise ProxyError(error)
+    print(f"kept in {path}, {cost['file_bytes']} bytes")
+    return DONE
+
+
+def verify_index(config: Config, *, cells: int, paths: int, seed: int, as_json: bool) -> int:
+    """Hold the index (the one in the file, if there is one) against the live graph; REFUSED if it is wrong anywhere."""
+    from proxy.indexing import scope_of
+    from proxy.pipeline.verify import verify
+
+    async def run() -> dict[str, Any]:
+        progress = ProgressLine(sys.stderr)
+        async with _dataset(config, nl=False) as dataset:
+            try:
+                found = await verify(
+                    dataset.backend,
+                    dataset.index,
+                    dataset.values,
+                    cells=cells,
+                    paths=paths,
+                    seed=seed,
+                    timeout_s=config.index.chunk_timeout_s,
+                    parameters=scope_of(config).parameters,
+                    progress=progress.of("verifying"),
+                )
+            finally:
+                progress.end()
+            return found.summary() | {"epoch": dataset.index.epoch, "built_at": dataset.index.built_at}
+
+    shown = asyncio.run(run())
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(shown)).decode())
+    else:
+        for line in shown["wrong"]:
+            print(f"wrong: {line}")
+        agree = "agree" if shown["counts_agree"] else "do not agree"
+        print(
+            f"{shown['cells']} cells counted again, {shown['paths']} paths walked, {shown['skipped']} skipped, "
+            f"{len(shown['wrong'])} wrong; the counts of properties and classes {agree}"
+        )
+    return DONE if shown["is_true"] else REFUSED
 
 
 def _triples_of(index: SupportIndex, class_: str) -> dict[str, int]:

@@ -110,11 +110,12 @@ class RateLimited(RequestError):
 
 
 class QueryRejected(RequestError):
-    """The query is refused for the reasons in *findings* (non-empty)."""
+    """The query is refused for the reasons in *findings* (non-empty). *epoch*: of the index they rest on; None: on none."""
 
-    def __init__(self, message: str, *, findings: Sequence[Finding]) -> None:
+    def __init__(self, message: str, *, findings: Sequence[Finding], epoch: int | None = None) -> None:
         super().__init__(message)
         self.findings = tuple(findings)
+        self.epoch = epoch
 
 
 class Abstained(RequestError):

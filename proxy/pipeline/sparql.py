@@ -255,8 +255,10 @@ class SparqlPath:
         if handling is Handling.REJECT:
             self.dataset.counters.rejected += 1
             exchange.verdict = "reject"
-            raise QueryRejected(f"the query can have no solutions: {proofs[0].message}", findings=findings)
+            message = f"the query can have no solutions: {proofs[0].message}"
+            raise QueryRejected(message, findings=findings, epoch=index.epoch)
         exchange.added_headers.append((b"sparlance-validation", summarise(findings)))
+        exchange.added_headers.append((b"sparlance-epoch", b"%d" % index.epoch))
         return EmptyAnswer(parsed.form, solution_variables(parsed))
 
     def _check(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:

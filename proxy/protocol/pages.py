@@ -47,6 +47,7 @@ class Pages:
                 Route("/-/live", self.live, methods=["GET"]),
                 Route("/-/ready", self.ready, methods=["GET"]),
                 Route("/-/index", self.index, methods=["GET"]),
+                Route("/-/index", self.refresh, methods=["POST"]),
                 Route("/-/metrics", self.metrics, methods=["GET"]),
                 Route("/-/ttql", TtqlPage(lambda request: self._path(request).dataset).get, methods=["GET"]),
                 Route("/-/check", self.check, methods=["POST"]),
@@ -70,13 +71,23 @@ class Pages:
 
     async def index(self, request: Request) -> Response:
         """What is known of the graph, in numbers."""
-        return JSONResponse(self._path(request).dataset.summary(), headers=NO_STORE)
+        dataset = self._path(request).dataset
+        headers = NO_STORE if dataset.index is None else NO_STORE | {"sparlance-epoch": str(dataset.index.epoch)}
+        return JSONResponse(dataset.summary(), headers=headers)
 
     async def metrics(self, request: Request) -> Response:
         """Numbers for Prometheus."""
         if self._metrics is None:
             raise UnknownPath("no numbers are kept here")
         return Response(await self._metrics(), media_type=CONTENT_TYPE, headers=NO_STORE)
+
+    async def refresh(self, request: Request) -> Response:
+        """Build the index anew, now; 202, as it takes its time: GET shows the progress, the next epoch its end."""
+        dataset = self._path(request).dataset
+        if dataset.distil is None:
+            raise MalformedRequest("there is no index to refresh (index.enabled, --no-index)")
+        dataset.refresh()
+        return JSONResponse(dataset.summary(), status_code=202, headers=NO_STORE)
 
     async def check(self, request: Request) -> Response:
         """What the validator says about a query; runs nothing, so a proof is by the index alone."""

@@ -150,7 +150,8 @@ def _extra_headers(error: ProxyError) -> list[tuple[bytes, bytes]]:
         case errors.BackendBusy() | errors.RateLimited():
             return [(b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s)))]
         case errors.QueryRejected():
-            return [(b"sparlance-validation", b"rejected")]
+            epoch = [] if error.epoch is None else [(b"sparlance-epoch", b"%d" % error.epoch)]
+            return [(b"sparlance-validation", b"rejected"), *epoch]
         case errors.Abstained():
             return [(b"sparlance-status", b"abstained")]
     return []
