@@ -64,8 +64,7 @@ class Gateway:
                 hold_s=load.hold_s,
                 backend=backend.name,
             )
-        orphan_s = getattr(backend, "orphan_s", None)
-        self._orphan_s: float | None = None if orphan_s is None else min(orphan_s, load.orphan_bound_s)
+        self._orphan_bound_s = load.orphan_bound_s
 
     async def send(self, exchange: Exchange, request: BackendRequest, *, is_write: bool = False) -> BackendResponse:
         """Get the answer to *request*: from memory, from a request under way, or from the backend.
@@ -166,7 +165,10 @@ class Gateway:
             exchange.timings_ms["backend"] = (time.perf_counter() - asked_at) * 1000
             return response
 
-        return await self.queue.send(exchange.client, open_, orphan_bound_s=self._orphan_s)
+        # Asked each time: a backend that turns out not to let us stop its queries says so from then on.
+        orphan_s = self._backend.orphan_s
+        bound_s = None if orphan_s is None else min(orphan_s, self._orphan_bound_s)
+        return await self.queue.send(exchange.client, open_, orphan_bound_s=bound_s)
 
     async def _probe(self) -> None:
         """Ask something cheap: a backend that has failed must not be tried with a client's heavy query."""

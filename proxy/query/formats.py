@@ -100,7 +100,7 @@ def choose(accept: str | None, offers: Sequence[ResultFormat]) -> ResultFormat |
     best_quality = 0.0
     for offer in offers:
         own, *synonyms = offer.accepts
-        quality = max(quality_of(own, ranges), *(quality_of(media, ranges, is_literal=True) for media in synonyms))
+        quality = max([quality_of(own, ranges), *(quality_of(media, ranges, is_literal=True) for media in synonyms)])
         if quality > best_quality:
             best, best_quality = offer, quality
     return best
