@@ -381,7 +381,7 @@ def build_index(config: Config) -> int:
 
 def verify_index(config: Config, *, cells: int, paths: int, seed: int, as_json: bool) -> int:
     """Hold the index (the one in the file, if there is one) against the live graph; REFUSED if it is wrong anywhere."""
-    from proxy.indexing import scope_of
+    from proxy.pipeline.asking import scope_of
     from proxy.pipeline.verify import verify
 
     async def run() -> dict[str, Any]:

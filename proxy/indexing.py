@@ -14,7 +14,7 @@ from proxy.config import BackendSettings, Config
 from proxy.index.archive import FORMAT_VERSION
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
-from proxy.pipeline.asking import Progress, Scope
+from proxy.pipeline.asking import Progress, scope_of
 from proxy.pipeline.distil import Distilled, Method, distil
 from proxy.pipeline.freshness import is_fresh
 from proxy.pipeline.journal import Journal
@@ -84,22 +84,6 @@ def make_upkeep(config: Config, name: str, *, is_configured: bool = True, method
         refresh_s=settings.refresh_s,
         poll_s=settings.poll_s if config.backend.url else 0.0,  # into an embedded store all ways lead through us
     )
-
-
-def scope_of(config: Config) -> Scope:
-    """Which graphs are read, and how this backend is told.
-
-    GraphDB and QLever take the union of all graphs for the default graph; Oxigraph has a parameter for it; of any other
-    endpoint all graphs are named one by one.
-    """
-    graphs, kind = config.index.graphs, config.backend.kind
-    if kind in ("graphdb", "qlever") and graphs != "named":
-        return Scope(covers_named_graphs=True)
-    if graphs == "default":
-        return Scope()
-    if kind == "oxigraph" and graphs == "union":
-        return Scope((("union-default-graph", "true"),), covers_named_graphs=True)
-    return Scope(is_listed=True, covers_named_graphs=True)
 
 
 def own_headers(settings: BackendSettings) -> Headers:

@@ -22,9 +22,14 @@ def iri(value: str) -> str:
     Raises:
         ValueError: it holds a character that an IRIREF cannot (SPARQL 1.1, [139]); such an IRI cannot be asked about.
     """
-    if any(c in '<>"{}|^`\\' or c <= " " for c in value):
+    if not is_writable(value):
         raise ValueError(f"cannot be written in a query: {value!r}")
     return f"<{value}>"
+
+
+def is_writable(value: str) -> bool:
+    """Whether ``iri`` can write *value*."""
+    return not any(c in '<>"{}|^`\\' or c <= " " for c in value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlencode
 
 from proxy.backends.base import Backend, BackendRequest, Headers, Parameters, Solutions
@@ -15,6 +15,9 @@ from proxy.index import chunks
 from proxy.index.build import Row
 from proxy.pipeline.journal import Journal
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
+
+if TYPE_CHECKING:
+    from proxy.config import Config
 
 ROWS_MOST = 500_000
 """Solutions of one chunk query; a chunk with more is split."""
@@ -47,6 +50,22 @@ class Scope:
 
 
 DEFAULT_SCOPE = Scope()
+
+
+def scope_of(config: Config) -> Scope:
+    """Which graphs are read, and how this backend is told.
+
+    GraphDB and QLever take the union of all graphs for the default graph; Oxigraph has a parameter for it; of any other
+    endpoint all graphs are named one by one.
+    """
+    graphs, kind = config.index.graphs, config.backend.kind
+    if kind in ("graphdb", "qlever") and graphs != "named":
+        return Scope(covers_named_graphs=True)
+    if graphs == "default":
+        return Scope()
+    if kind == "oxigraph" and graphs == "union":
+        return Scope((("union-default-graph", "true"),), covers_named_graphs=True)
+    return Scope(is_listed=True, covers_named_graphs=True)
 
 
 class Asker:

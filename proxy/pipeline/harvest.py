@@ -107,11 +107,15 @@ class _Run:
 
     async def run(self, classes: Collection[str] | None) -> Harvested:
         settings, index = self._settings, self._index
-        roots: list[str | None] = [c for c in ranked(index) if classes is None or c in classes]
+        roots: list[str | None] = [c for c in ranked(index) if chunks.is_writable(c) and (classes is None or c in classes)]
         if classes is None and has_subjects_without_class(index):
             roots.append(None)
         await self._count_instances()
-        with_edges = {c for c, edges in self._expected.items() if any(not inverse for _, inverse in edges)}
+        with_edges = {
+            c
+            for c, edges in self._expected.items()
+            if any(not is_inverse for _, is_inverse in edges) and (c is None or chunks.is_writable(c))
+        }
         rules = Rules(settings.depth, settings.floor, self._instances, with_edges, kinds_at_ends(index))
         branches = [Branch(c, Route(c)) for c in roots]
         opened = branches
@@ -238,7 +242,8 @@ class _Run:
             return rows
         whole, is_estimated = (reading.nodes or 0, False) if of is None else (of, True)
         found = read_edges(rows, of=whole, is_inverse=is_inverse, property_=property_, is_estimated=is_estimated)
-        for p in [p for p, _ in found if p.startswith(self._settings.excluded_namespaces)]:
+        # As in the index: nothing is said of these.
+        for p in [p for p, _ in found if p.startswith(self._settings.excluded_namespaces) or not chunks.is_writable(p)]:
             del found[p, is_inverse]
         split = sorted(p for (p, _), edge in found.items() if edge.is_split)
         if split:
@@ -304,7 +309,7 @@ class _Run:
             if share * wanted < rare:
                 chosen |= dict.fromkeys(await self._instances_of(nodes, property_, rare))
         chosen |= dict.fromkeys(await self._instances_of(nodes, None, max(0, wanted - len(chosen))))
-        iris = tuple(i for i in chosen if _is_writable(i))
+        iris = tuple(i for i in chosen if chunks.is_writable(i))
         return Sample(iris, max(0, wanted - len(iris)) if len(iris) < wanted else 0)
 
     def _shares(self, class_: str | None) -> Iterable[tuple[str, float]]:
@@ -336,11 +341,3 @@ class _Run:
             found = await self._ask(queries.literals_of(nodes, lacking[i : i + GROUPS_AT_ONCE], limit=most))
             if not isinstance(found, Failure):
                 reading.examples |= read_examples(found, most=most)
-
-
-def _is_writable(iri: str) -> bool:
-    try:
-        chunks.iri(iri)
-    except ValueError:
-        return False
-    return True

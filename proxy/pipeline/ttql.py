@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from proxy.backends.base import Backend, Parameters
-from proxy.errors import MalformedRequest, ModelError
+from proxy.errors import BackendGarbled, MalformedRequest, ModelError
+from proxy.index import chunks
 from proxy.index.support import SupportIndex
 from proxy.index.ttql import Document
 from proxy.index.ttql_select import above, cut, fragments, only, prune
-from proxy.pipeline.asking import Asker, Progress
+from proxy.pipeline.asking import Asker, Failure, Progress, scope_of
 from proxy.pipeline.harvest import Harvested, HarvestSettings, harvest
+from proxy.query.term import Iri
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,16 +34,28 @@ def harvest_settings(settings: IndexSettings, *, depth: int | None = None, sampl
     )
 
 
-def asker(backend: Backend, settings: IndexSettings, progress: Progress) -> Asker:
-    """Asks in the way, and about the graphs, that the index was built."""
-    parameters: Parameters = (("union-default-graph", "true"),) if settings.graphs == "union" else ()
-    return Asker(
-        backend,
+async def asker(dataset: Dataset, progress: Progress, *, duty: float) -> Asker:
+    """One that reads the graphs that the index was built from.
+
+    Raises:
+        BackendGarbled: the graphs could not be listed. BackendUnreachable
+    """
+    settings, scope = dataset.settings.index, scope_of(dataset.settings)
+    made = Asker(
+        dataset.backend,
         timeout_s=settings.chunk_timeout_s,
         concurrency=settings.concurrency,
+        duty=duty,
         progress=progress,
-        parameters=parameters,
+        parameters=scope.parameters,
     )
+    if scope.is_listed:
+        rows = await made.ask(chunks.graphs())
+        if isinstance(rows, Failure):
+            name = dataset.backend.name
+            raise BackendGarbled(f"the graphs could not be listed: {rows.reason}", backend=name)
+        made.read_from(g.value for row in rows if isinstance(g := row["g"], Iri) and chunks.is_writable(g.value))
+    return made
 
 
 class TtqlKeeper:
@@ -81,7 +94,7 @@ class TtqlKeeper:
             self.progress = f"{phase} {done}/{total}"
 
         try:
-            asking = asker(self._dataset.backend, settings, told)
+            asking = await asker(self._dataset, told, duty=settings.duty)
             self._harvested = await harvest(asking, index, harvest_settings(settings))
             self._of = index
         finally:
@@ -149,7 +162,7 @@ async def describe(
     if unknown := sorted(names - index.class_instances.keys()):
         raise MalformedRequest(f"the graph has no instances of {', '.join(unknown)}")
     harvested = await harvest(
-        asker(dataset.backend, settings, progress),
+        await asker(dataset, progress, duty=1.0),
         index,
         harvest_settings(settings, depth=depth, sample=sample),
         classes=names or None,
