@@ -28,6 +28,7 @@ from proxy.backends import connect
 from proxy.config import BackendSettings, IndexSettings
 from proxy.index import archive
 from proxy.index.normalise import normalise
+from proxy.pipeline.asking import Scope
 from proxy.pipeline.distil import distil
 
 
@@ -73,6 +74,7 @@ async def build(url: str, predicate: str, method: str, duty: float, path: Path) 
         method=method,  # type: ignore[arg-type]
         duty=duty,
         headers=[(b"host", host)],
+        scope=Scope(dump="/store?default"),
     )
     phases("", 0, 0)
     built = time.perf_counter()

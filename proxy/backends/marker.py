@@ -31,13 +31,14 @@ def change_marker(
     async def by_size(backend: Backend) -> str | None:
         target = f"/repositories/{quote(repository, safe='')}/size".encode("ascii")
         response = await backend.send(BackendRequest("GET", target, [*headers, (b"accept", b"text/plain")]))
+        status = response.status
         try:
             body = b"".join([piece async for piece in response.chunks()])
         finally:
             await response.aclose()
-        if response.status != 200:
+        if status != 200:
             shown = body[:200].decode("utf-8", "replace")
-            raise BackendRefused("no size", backend=backend.name, status=response.status, body=shown)
+            raise BackendRefused("no size", backend=backend.name, status=status, body=shown)
         return f"size {body.decode('ascii', 'replace').strip()}"
 
     async def by_count(backend: Backend) -> str | None:

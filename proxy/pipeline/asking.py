@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from proxy.backends.base import Backend, BackendRequest, Headers, Parameters, Solutions
 from proxy.errors import BackendBusy, BackendGarbled, BackendRefused, BackendTimeout, BackendUnreachable
@@ -40,11 +40,13 @@ class Failure:
 class Scope:
     """Which graphs the index is about.
 
-    parameters: protocol parameters that choose them. is_listed: all named graphs, merged by FROM, for a backend that has no
+    parameters: protocol parameters that choose them. dump: path of the graph store that gives them all; empty: by CONSTRUCT,
+    for which Oxigraph keeps every triple in memory to send none twice. is_listed: all named graphs, merged by FROM, for a backend that has no
     parameter for it. covers_named_graphs: the default graph that is read so holds every triple of every graph.
     """
 
     parameters: Parameters = ()
+    dump: str = ""
     is_listed: bool = False
     covers_named_graphs: bool = False
 
@@ -62,7 +64,7 @@ def scope_of(config: Config) -> Scope:
     if kind in ("graphdb", "qlever") and graphs != "named":
         return Scope(covers_named_graphs=True)
     if graphs == "default":
-        return Scope()
+        return Scope(dump="/store?default" if kind == "oxigraph" else "")
     if kind == "oxigraph" and graphs == "union":
         return Scope((("union-default-graph", "true"),), covers_named_graphs=True)
     return Scope(is_listed=True, covers_named_graphs=True)
@@ -89,6 +91,7 @@ class Asker:
         journal: Journal | None = None,
         parameters: Parameters = (),
         headers: Headers = (),
+        dump: str = "",
     ) -> None:
         self._backend = backend
         self._timeout_s = timeout_s
@@ -98,6 +101,7 @@ class Asker:
         self._journal = journal
         self._parameters = parameters
         self._headers = headers
+        self._dump = dump
         self._from = ""
         self.queries = 0
 
@@ -184,7 +188,10 @@ class Asker:
         """
         query = f"CONSTRUCT {{ ?s ?p ?o }} {self._from}WHERE {{ ?s ?p ?o }}"
         self.queries += 1
-        request = _download(query, self._backend.query_path, self._parameters, self._headers)
+        if self._dump:
+            request = _dump(self._dump, self._headers)
+        else:
+            request = _download(query, self._backend.query_path, self._parameters, self._headers)
         response = await self._backend.send(request)
         try:
             content_type = next((v for n, v in response.headers if n == b"content-type"), b"")
@@ -205,13 +212,22 @@ def _rows(solutions: Solutions) -> list[Row]:
     return [dict(zip(solutions.variables, row, strict=True)) for row in solutions.rows]
 
 
+_N_TRIPLES = "application/n-triples"
+
+
+def _dump(target: str, own: Headers) -> BackendRequest:
+    parameters = tuple(parse_qsl(urlsplit(target).query, keep_blank_values=True))
+    operation = SparqlOperation(OperationKind.GRAPH_STORE, "", DatasetDescription(), parameters, _N_TRIPLES)
+    headers = [*own, (b"accept", _N_TRIPLES.encode("ascii")), (b"user-agent", b"sparlance")]
+    return BackendRequest("GET", target.encode("ascii"), headers, b"", operation)
+
+
 def _download(query: str, path: str, parameters: Parameters, own: Headers) -> BackendRequest:
-    accept = "application/n-triples"
-    operation = SparqlOperation(OperationKind.QUERY, query, DatasetDescription(), tuple(parameters), accept)
+    operation = SparqlOperation(OperationKind.QUERY, query, DatasetDescription(), tuple(parameters), _N_TRIPLES)
     target = path + ("?" + urlencode(parameters, quote_via=quote) if parameters else "")
     headers = [
         *own,
-        (b"accept", accept.encode("ascii")),
+        (b"accept", _N_TRIPLES.encode("ascii")),
         (b"content-type", b"application/sparql-query"),
         (b"user-agent", b"sparlance"),
     ]

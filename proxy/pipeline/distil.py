@@ -119,6 +119,7 @@ async def distil(
         journal=journal,
         parameters=scope.parameters,
         headers=headers,
+        dump=scope.dump,
     )
     run = Reading(asker, settings, progress, kind_cap, method, scope)
     values = ValueIndexBuilder(values_path)

@@ -12,6 +12,7 @@ from proxy.config import IndexSettings
 from proxy.index.support import SupportIndex
 from proxy.pipeline.distil import distil
 from proxy.pipeline.partial import redistil
+from proxy.query.term import RDF_TYPE
 from tests.pipeline.test_distil import EX, over, random_graph, seen_cells
 from tests.pipeline.test_download import entries
 
@@ -25,7 +26,8 @@ def change(store: ox.Store, rng: random.Random, properties: list[str]) -> None:
             store.remove(quad)
     for _ in range(6):
         s = ox.NamedNode(EX + f"n{rng.randrange(14)}")
-        o = rng.choice([ox.NamedNode(EX + f"n{rng.randrange(14)}"), ox.Literal("new text"), ox.Literal(5), ox.Literal("neu", language="de")])
+        literals = [ox.Literal("new text"), ox.Literal(5), ox.Literal("neu", language="de")]
+        o = rng.choice([ox.NamedNode(EX + f"n{rng.randrange(14)}"), *literals])
         store.add(ox.Quad(s, ox.NamedNode(rng.choice(properties)), o))
 
 
@@ -72,9 +74,9 @@ def test_what_changes_kinds_needs_a_whole_build():
     async def run(property_: str):
         old = await distil(over(store), SETTINGS)
         if property_.startswith(EX):
-            store.add(ox.Quad(ox.NamedNode(EX + "x"), ox.NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type"), ox.NamedNode(EX + "New")))
+            store.add(ox.Quad(ox.NamedNode(EX + "x"), ox.NamedNode(RDF_TYPE), ox.NamedNode(EX + "New")))
             store.add(ox.Quad(ox.NamedNode(EX + "x"), ox.NamedNode(property_), ox.Literal("v")))
         return await redistil(over(store), SETTINGS, old.index, old.values, [property_])
 
-    assert asyncio.run(run("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")) is None
+    assert asyncio.run(run(RDF_TYPE)) is None
     assert asyncio.run(run(EX + "p1")) is None

@@ -359,7 +359,8 @@ async def main():
     one = dataset(config(Path({str(tmp_path)!r})), Counting(store(50)))
     one.start()
     await one.built()
-    print(json.dumps([one.summary()["state"], one.index.triples, one.summary()["file"]["error"], len(one.values.lookup("text 7"))]))
+    shown = one.summary()
+    print(json.dumps([shown["state"], one.index.triples, shown["file"]["error"], len(one.values.lookup("text 7"))]))
     await one.aclose()
 from proxy.log import configure
 configure(load_config(None, overrides={{"log.level": "error"}}).log)
@@ -394,9 +395,8 @@ asyncio.run(main())
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_build_that_is_killed_goes_on(tmp_path, changed):
     """kill -9 half-way: the next process asks only for what is missing; if the data changed in between, for all of it."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", BUILDER.format(root=str(ROOT), folder=str(tmp_path), n=3)], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    program = BUILDER.format(root=str(ROOT), folder=str(tmp_path), n=3)
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert child.stdout is not None
     for line in child.stdout:
         if line.strip() == "20":
