@@ -87,11 +87,9 @@ def read_examples(rows: Iterable[Row], *, most: int) -> dict[tuple[str, Shape], 
     """Read the answer of ``literals`` or ``literals_of``: the most frequent of each group, equals in a fixed mixed order."""
     groups: dict[tuple[str, Shape], list[tuple[int, int, str]]] = defaultdict(list)
     for row in rows:
-        value = row["z"]
-        if isinstance(value, Literal):
-            mixed = crc32(value.lexical.encode("utf-8", "replace"))
-            key = text(row["p"]), shape_of(value.datatype, value.language)
-            groups[key].append((-number(row.get("n")), mixed, value.lexical))
+        value = text(row["v"])
+        key = text(row["p"]), shape_of(text(row["t"]), text(row["l"]))
+        groups[key].append((-number(row.get("n")), crc32(value.encode("utf-8", "replace")), value))
     return {key: tuple(dict.fromkeys(v for _, _, v in sorted(values)))[:most] for key, values in groups.items()}
 
 

@@ -14,6 +14,8 @@ from proxy.index.chunks import iri
 EXAMPLE_LENGTH = 80
 """Characters; longer literals are no examples, and cutting them would make values that the graph does not hold."""
 
+_SHAPE = 'BIND(IF(isLiteral(?z), STR(DATATYPE(?z)), "") AS ?t) BIND(IF(isLiteral(?z), LCASE(LANG(?z)), "") AS ?l)'
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -115,7 +117,7 @@ def edges(nodes: Nodes, *, is_inverse: bool = False, property_: str | None = Non
     shape = ""
     if not is_inverse:
         keys += " ?t ?l"
-        shape = ' BIND(IF(isLiteral(?z), STR(DATATYPE(?z)), "") AS ?t) BIND(IF(isLiteral(?z), LCASE(LANG(?z)), "") AS ?l)'
+        shape = " " + _SHAPE
     return (
         f"SELECT {keys} (COUNT(DISTINCT ?x) AS ?n) (COUNT(DISTINCT ?z) AS ?m) {{ "
         f"{nodes.edge(is_inverse=is_inverse, property_=property_)} "
@@ -131,24 +133,30 @@ def holders(nodes: Nodes, properties: Iterable[str], *, is_inverse: bool = False
 
 
 def literals(nodes: Nodes, *, limit: int) -> str:
-    """?p ?z ?n: literals at the nodes, with how many of them have each."""
+    """?p ?v ?t ?l ?n: lexical forms of literals at the nodes, with datatype and language, and how many nodes have each.
+
+    As strings, not as terms: a store may send numbers with another datatype than DATATYPE says (backends differ).
+    """
+    keys = "?p ?v ?t ?l"
     return (
-        f"SELECT ?p ?z (COUNT(DISTINCT ?x) AS ?n) {{ {nodes.edge(is_inverse=False)} "
-        f"FILTER(isLiteral(?z) && STRLEN(STR(?z)) <= {EXAMPLE_LENGTH}) }} GROUP BY ?p ?z LIMIT {limit}"
+        f"SELECT {keys} (COUNT(DISTINCT ?x) AS ?n) {{ {nodes.edge(is_inverse=False)} "
+        f"FILTER(isLiteral(?z) && STRLEN(STR(?z)) <= {EXAMPLE_LENGTH}) BIND(STR(?z) AS ?v) {_SHAPE} }} "
+        f"GROUP BY {keys} LIMIT {limit}"
     )
 
 
 def literals_of(nodes: Nodes, groups: Iterable[tuple[str, str, str | None]], *, limit: int) -> str:
-    """?p ?z: a few literals of each of *groups* (property, datatype, language), which the sample has none of."""
+    """?p ?v ?t ?l: a few literals of each of *groups* (property, datatype, language), which the sample has none of."""
+    keys = "?p ?v ?t ?l"
     parts = []
     for property_, datatype, language in groups:
         kind = f"DATATYPE(?z) = {iri(datatype)}" if language is None else f'LCASE(LANG(?z)) = "{language}"'
         parts.append(
-            f"{{ SELECT DISTINCT ?p ?z {{ {nodes.edge(is_inverse=False, property_=property_)} "
+            f"{{ SELECT DISTINCT {keys} {{ {nodes.edge(is_inverse=False, property_=property_)} "
             f"FILTER(isLiteral(?z) && {kind} && STRLEN(STR(?z)) <= {EXAMPLE_LENGTH}) "
-            f"BIND({iri(property_)} AS ?p) }} LIMIT {limit} }}"
+            f"BIND({iri(property_)} AS ?p) BIND(STR(?z) AS ?v) {_SHAPE} }} LIMIT {limit} }}"
         )
-    return f"SELECT ?p ?z {{ {' UNION '.join(parts)} }}"
+    return f"SELECT {keys} {{ {' UNION '.join(parts)} }}"
 
 
 def instances(nodes: Nodes, *, property_: str | None, limit: int, in_order: bool = True) -> str:

@@ -259,8 +259,7 @@ class _Run:
         self, reading: Reading, route: Route, sample: Sample | None, failed: Failure, *, keys: Sequence[EdgeKey] = ()
     ) -> bool:
         """Count over the sample what could not be counted over all; False if that fails too."""
-        where = " / ".join([route.root or "_", *(("^" if s.is_inverse else "") + s.property for s in route.steps)])
-        self._incomplete.append(f"{where}: {failed.reason}; counted over the sample")
+        self._incomplete.append(f"{_path(route)}: {failed.reason}; counted over the sample")
         if sample is None:
             return False
         nodes = self._nodes(route, sample)
@@ -332,6 +331,7 @@ class _Run:
             return
         most = self._settings.examples
         rows = await self._ask(queries.literals(sampled, limit=EXAMPLE_ROWS_MOST), limit_rows=EXAMPLE_ROWS_MOST)
+        failed = rows if isinstance(rows, Failure) else None
         if not isinstance(rows, Failure):
             reading.examples = read_examples(rows, most=most)
         lacking = [(p, datatype, language) for p, (datatype, language) in reading.groups_without_examples()]
@@ -339,5 +339,14 @@ class _Run:
             if not self._may_go_on():
                 return
             found = await self._ask(queries.literals_of(nodes, lacking[i : i + GROUPS_AT_ONCE], limit=most))
-            if not isinstance(found, Failure):
+            if isinstance(found, Failure):
+                failed = found
+            else:
                 reading.examples |= read_examples(found, most=most)
+        if failed is not None and reading.groups_without_examples():
+            self._incomplete.append(f"{_path(nodes.route)}: {failed.reason}; literals without examples")
+
+
+def _path(route: Route) -> str:
+    """*route* for people."""
+    return " / ".join([route.root or "_", *(("^" if s.is_inverse else "") + s.property for s in route.steps)])

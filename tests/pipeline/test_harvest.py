@@ -356,6 +356,35 @@ def test_only_some_classes():
     assert [p.class_ for p in found.document.patterns] == [EX + "House"]
 
 
+def test_an_iri_that_no_query_can_hold():
+    """Nodes, classes and properties with such IRIs (loaded without checks) are not written into queries; the rest is there."""
+    store = Store(":a a :Thing ; :code 'x' .")
+    odd = f"""<http://e/a^b> <http://e/p|q> <http://e/c`d> .
+<http://example.org/a> <http://e/p|q> <http://e/a^b> .
+<http://e/a^b> <{RDF_TYPE}> <http://e/c`d> .
+<http://e/a^b> <{RDF_TYPE}> <http://example.org/Thing> ."""
+    store.store.load(odd.encode(), format=ox.RdfFormat.N_TRIPLES, lenient=True)
+    found = read(store, depth=3, sample=1)
+    thing = next(p for p in found.document.patterns if p.class_ == EX + "Thing")
+    assert [(e.property, e.frequency.share) for e in thing.edges] == [(EX + "code", 0.5)]
+    assert parse(render(found.document)) == found.document
+
+
+def test_another_class_predicate():
+    """Classes by what the index calls class; rdf:type is then a property like others."""
+    store = Store(":a :is :Thing ; a :Old ; :at :b . :b :is :Place .")
+
+    async def run():
+        index = (await distil(store, Settings(class_predicate=EX + "is"))).index
+        return (await harvest(Asker(store, timeout_s=5), index, HarvestSettings(depth=1))).document
+
+    document = asyncio.run(run())
+    assert {p.class_: [e.property for e in p.edges] for p in document.patterns} == {
+        EX + "Thing": [EX + "at", RDF_TYPE],
+        EX + "Place": [EX + "at"],
+    }
+
+
 def test_a_backend_that_is_gone_ends_the_harvest():
     """It is not a hundred incomplete paths."""
 
