@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import random
 import resource
 import subprocess
@@ -58,6 +59,7 @@ def yardstick(url: str, predicate: str) -> dict[str, Any]:
         "stream_s": round(streamed - started, 2),
         "total_s": round(time.perf_counter() - started, 2),
         "cells": len(matrix),
+        "cpu_s": round(time.process_time(), 2),
     }
 
 
@@ -79,7 +81,7 @@ async def build(url: str, predicate: str, method: str, duty: float, path: Path) 
     phases("", 0, 0)
     built = time.perf_counter()
     archive.write(path, made.index, made.values, fingerprint="")
-    written = time.perf_counter()
+    written, cpu_s = time.perf_counter(), time.process_time()
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     found = archive.load(path, fingerprint="")
     loaded = time.perf_counter()
@@ -100,6 +102,7 @@ async def build(url: str, predicate: str, method: str, duty: float, path: Path) 
         "build_s": round(built - started, 2),
         "write_s": round(written - built, 2),
         "load_s": round(loaded - written, 3),
+        "cpu_s": round(cpu_s, 2),
         "queries": made.queries,
         "peak_mb": peak_mb,
         "file_mb": round(found.size_bytes / 1e6, 1),
@@ -122,6 +125,12 @@ def backend_mb(pid: int) -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
+def server_cpu(pid: int) -> float:
+    """Seconds of processor time of the server so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def in_a_process(*arguments: str) -> dict[str, Any]:
     done = subprocess.run([sys.executable, "-m", "benchmarks.scale", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -140,13 +149,18 @@ def measure(options: argparse.Namespace) -> None:
         predicate = class_predicate(options.shape)
         with Oxigraph(files=[file]) as server:
             print(options.shape, options.triples, "server MB:", backend_mb(server.pid), flush=True)
+            spent = server_cpu(server.pid)
             by_hand = in_a_process("yardstick", "0", "--url", server.url, "--predicate", predicate)
+            by_hand["server_cpu_s"] = round(server_cpu(server.pid) - spent, 2)
             print("yardstick", by_hand, flush=True)
             for method in ("download", "ask") if options.method == "both" else (options.method,):
                 path = str(Path(options.keep or folder, f"{options.shape}-{method}.index"))
                 same = ("--url", server.url, "--predicate", predicate, "--method", method, "--duty", str(options.duty))
+                spent = server_cpu(server.pid)
                 made = in_a_process("build", "0", *same, "--file", path)
                 made["times_yardstick"] = round((made["build_s"] + made["write_s"]) / by_hand["total_s"], 2)
+                cpu_s = made["cpu_s"] + server_cpu(server.pid) - spent
+                made["times_yardstick_cpu"] = round(cpu_s / (by_hand["cpu_s"] + by_hand["server_cpu_s"]), 2)
                 print(made, "server MB:", backend_mb(server.pid), flush=True)
 
 
