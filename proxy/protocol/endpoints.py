@@ -87,7 +87,7 @@ class SparqlEndpoints:
             raise UnknownPath(f"nothing is served at {scope['path']}; there is {known}")
         exchange: Exchange = scope[EXCHANGE]
         kind = route.kind
-        if kind is PathKind.ANY or kind is PathKind.STATEMENTS:
+        if kind is PathKind.STATEMENTS or (kind is PathKind.ANY and names_graph(scope["query_string"])):
             parameters = read_parameters(scope["query_string"], "the query string")
             kind = handling(kind, scope["method"], parameters, field(scope["headers"], b"content-type"))
         match kind:
@@ -282,6 +282,11 @@ _EXPECTED = {
     PathKind.STATEMENTS: OperationKind.UPDATE,
 }
 """What a path takes by its kind; both where it is not listed."""
+
+
+def names_graph(query_string: bytes) -> bool:
+    """Whether a graph of the graph store may be named. A name in escapes is none: such a request is handled as SPARQL."""
+    return b"graph" in query_string or b"default" in query_string
 
 
 def target(path: bytes, query_string: bytes) -> bytes:
