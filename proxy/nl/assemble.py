@@ -155,6 +155,15 @@ class _Patterns:
         self.triples.append(Triple(here, a.path[-1], var))
         return var
 
+    def shown(self, node: str, a: Attribute) -> str:
+        """As ``attribute``, and in one language where every instance has it in several."""
+        var = self.attribute(node, a)
+        if (language := self.schema.language_of(a)) is not None:
+            one = Filter(var, Operator.LANGUAGE, (Literal(language),))
+            if one not in self.filters:
+                self.filters.append(one)
+        return var
+
     def constrain(self, node: str, c: Condition) -> None:
         """Add a condition: a plain equality goes into the triple, the rest into a FILTER."""
         a = c.attribute
@@ -250,14 +259,14 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
             var = node(s.term.iri)
             name = schema.name_of(s.term.iri) or schema.identifier_of(s.term.iri)
             if s.aggregate is None and name is not None:
-                columns.append(Column(p.attribute(var, name)))
+                columns.append(Column(p.shown(var, name)))
                 if needs_group:
                     group_by += [var, columns[-1].var]
                 continue
             columns.append(Column(var, s.aggregate, s.is_distinct))
         else:
             a = s.term
-            var = p.attribute(node(a.subject_class), a)
+            var = (p.attribute if s.aggregate is Aggregate.COUNT else p.shown)(node(a.subject_class), a)
             columns.append(
                 Column(var, s.aggregate, s.is_distinct, a.is_text_number and s.aggregate not in (None, Aggregate.COUNT))
             )
@@ -268,6 +277,8 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
     if plan.group is not None and isinstance(plan.group, ClassTerm) and needs_group:
         group_by.insert(0, node(plan.group.iri))
     if not columns and not plan.is_ask:
+        return None
+    if _counts_itself(plan, tree, schema):
         return None
     order: list[tuple[Column, bool]] = []
     limit = None
@@ -305,6 +316,15 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
     if not needs_group and not aggregated and has_joins and not order:
         is_distinct = True
     return Query(pattern, tuple(columns), tuple(dict.fromkeys(group_by)), having, tuple(order), limit, is_distinct)
+
+
+def _counts_itself(plan: Plan, tree: Tree, schema: Schema) -> bool:
+    """Whether instances are sorted by how many of them there are, one by one: always 1."""
+    s = plan.sorting
+    if s is None or isinstance(s.term, Attribute) or len(tree.nodes) > 1:
+        return False
+    terms = [x.term for x in plan.shown if x.aggregate is None] + ([plan.group] if plan.group is not None else [])
+    return any(isinstance(t, ClassTerm) or t == schema.name_of(t.subject_class) or schema.is_unique(t) for t in terms)
 
 
 def _names_entity(schema: Schema, a: Attribute, plan: Plan) -> bool:

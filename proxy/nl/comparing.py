@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proxy.nl.cursor import Cursor
-from proxy.nl.english import AGGREGATES, COMPARATIVES
+from proxy.nl.english import AGGREGATES, COMPARATIVES, UNITS
 from proxy.nl.ir import Aggregate, Operator
 from proxy.nl.sketch import Comparison, Slot
 from proxy.nl.words import STOPWORDS, stem
@@ -217,13 +217,12 @@ def bound(
         cur.take(i, end)
         return Comparison(op, slot, (number,), at=i), end
     has_verb = begin < i and cur.w[i - 1] in ("have", "has", "had", "with")
-    if (
-        after
-        and stem(after.split()[0])
-        in ("year", "month", "day", "hour", "minute", "dollar", "kg", "km", "meter", "pound", "foot", "mile", "percent")
-        and words
-    ):
+    if after and stem(after.split()[0]) in UNITS and words:
         after, stop = "", end + 1
+    if words and inner and not after and cur.w[i].endswith("er") and inner != "date":
+        # "towers are taller than 60 metres": the adjective names the attribute, what stands before has it.
+        cur.take(i, max(end, stop))
+        return Comparison(op, Slot(inner, words, i, end), (number,), at=i), stop
     if words and not has_verb and not (after and not words):
         slot = Slot(f"{words} {inner}".strip(), after, begin, i)
         start = begin

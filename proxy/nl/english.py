@@ -21,7 +21,8 @@ DIMENSIONS: Mapping[str, tuple[str, bool]] = {
     "worst": ("rank", False), "richest": ("income", True), "poorest": ("income", False), "top": ("", True),
     "deepest": ("depth", True), "widest": ("width", True), "hottest": ("temperature", True), "lower": ("", False),
     "coldest": ("temperature", False), "farthest": ("distance", True), "nearest": ("distance", False),
-    "strongest": ("strength", True),
+    "strongest": ("strength", True), "weakest": ("strength", False), "shallowest": ("depth", False),
+    "narrowest": ("width", False), "thickest": ("thickness", True), "thinnest": ("thickness", False),
 }  # fmt: skip
 """Superlatives → the dimension they measure when no noun says it, and whether the greatest value wins."""
 
@@ -81,6 +82,11 @@ PAIRED = frozenset(
 )
 FURTHER = frozenset("number average total maximum minimum count mean sum".split())
 NEGATIONS = frozenset("not no never without neither nor except excluding n't cannot".split())
+UNITS = frozenset(
+    """year month week day hour minute second dollar euro pound percent kg gram kilogram ton tonne km meter metre kilometer
+    kilometre centimeter centimetre foot inch mile litre liter knot""".split()
+)
+"""Words behind a number that say what it counts in, and name nothing of the graph."""
 AUXILIARY = frozenset("is are was were does do did has have had can will".split())
 FILLERS = frozenset(
     "the a an their its all both and , corresponding respective his her as well along together".split()

@@ -16,7 +16,7 @@ from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.sketch import Comparison, Item, Sketch, Slot
 from proxy.nl.tree import Tree, connect
 from proxy.nl.words import STOPWORDS, stem, stems
-from proxy.query.term import RDF_LANG_STRING, XSD_STRING, Literal
+from proxy.query.term import RDF_LANG_STRING, XSD, XSD_STRING, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,9 @@ class Enumerator:
                             score = max(score, 0.5 + 0.4 * hits if hits > 0.5 else score)
                             if c.iri not in found or found[c.iri].score < score:
                                 found[c.iri] = Anchor(c.iri, score, i, i + 1)
+        for i, w in enumerate(words):
+            if (general := self.linker.heads.get(w)) and general not in found:
+                found[general] = Anchor(general, 0.99, i, i + 1)
         return sorted(found.values(), key=lambda a: (-a.score, a.at))
 
     # -- readings of slots
@@ -234,6 +237,11 @@ class Enumerator:
             for a, score in sorted(near.items(), key=lambda x: -x[1])[:3]:
                 if not a.is_number:
                     out.append(Choice("value", Condition(a, Operator.CONTAINS, (text,)), 0.35 * score + 0.1, k))
+            for link in self.linker.class_links(mention.text, 2) if not out else ():
+                # A name that nothing has: said all the same, so that the answer is none and not another one's.
+                name = self.schema.name_of(owner(link.term))
+                if name is not None and link.score >= 0.3:
+                    out.append(Choice("value", Condition(name, Operator.CONTAINS, (text,)), 0.35 * link.score + 0.1, k))
         return out
 
     def _comparison_choices(
@@ -420,6 +428,7 @@ class Enumerator:
             if item.kind == "number" and item.number is not None and item.number not in used_numbers:
                 if choices := self._number_choices(i, item, anchors):
                     parts.append([*choices, Choice("value", None, 0.15)])
+        parts += self._flag_choices(items, sketch, anchors)
         if sketch.order is not None and (choices := self._order_choices(sketch, anchors)):
             parts.append(choices)
         if sketch.group is not None and (choices := self._group_choices(sketch.group, anchors)):
@@ -431,6 +440,23 @@ class Enumerator:
             return
         for chosen in _best_first(parts, self.combinations):
             yield from self._plans_of(chosen, sketch, items, anchors)
+
+    def _flag_choices(self, items: Sequence[Item], sketch: Sketch, anchors: Sequence[Anchor]) -> list[list[Choice]]:
+        """Attributes that are true or false and that the question says outright: "hazardous commodities"."""
+        positions = {stem(i.lower): i.start for i in reversed(items) if i.kind == "word"}
+        anchored = {a.class_: a.score for a in anchors}
+        by_words: dict[tuple[str, ...], list[Choice]] = {}
+        for a in self.schema.attributes:
+            if a.datatype != XSD + "boolean":
+                continue
+            said = next((s for s in map(stems, a.words) if s and all(x in positions for x in s)), None)
+            if said is not None:
+                condition = Condition(a, Operator.EQUAL, (Literal("true", a.datatype),))
+                score = 0.7 + 0.3 * anchored.get(a.subject_class, 0.0)
+                by_words.setdefault(said, []).append(Choice("value", condition, score, at=max(positions[x] for x in said)))
+        return [
+            [*sorted(choices, key=lambda c: -c.score)[:3], Choice("value", None, 0.3)] for choices in by_words.values()
+        ]
 
     def _number_choices(self, i: int, item: Item, anchors: Sequence[Anchor]) -> list[Choice]:
         assert item.number is not None
@@ -679,6 +705,7 @@ class Enumerator:
             terms.append(plan.sorting.term)
         nodes = list(tree.nodes) + (list(walk.nodes[1:]) if walk is not None else [])
         class_stems = {s for c in nodes for w in self.schema.classes[c].words[:2] for s in stems(w)}
+        class_stems |= {s for s, c in self.linker.heads.items() if c in nodes}
         term_stems = {s for t in terms for s in stems(t.words[0])}
         branches = tree.branches + (walk.branches if walk is not None else ())
         edge_stems = [frozenset(stems(b.step.edge.words)) - class_stems for b in branches]

@@ -34,6 +34,7 @@ class Operator(StrEnum):
     CONTAINS = "contains"
     STARTS = "starts with"
     ENDS = "ends with"
+    LANGUAGE = "language"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Filter:
     """*var* compared with *values*: one, two for BETWEEN, any number for IN, or with an aggregate over a query of its own.
+    LANGUAGE: the one value is the language tag of *var*.
 
     is_text_number: the literals are strings that hold numbers, so they are cast.
     """
@@ -246,6 +248,8 @@ class _Renderer:
                 return f"{value} >= {terms[0]} && {value} <= {terms[1]}"
             case Operator.IN:
                 return f"{value} IN ({', '.join(terms)})"
+            case Operator.LANGUAGE:
+                return f"LANG({value}) = {terms[0]}"
             case Operator.CONTAINS:
                 return f"CONTAINS(LCASE(STR({value})), LCASE({terms[0]}))"
             case Operator.STARTS:

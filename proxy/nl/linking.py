@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import Protocol
 
 import numpy as np
@@ -80,8 +81,12 @@ class Linker:
         self._full = encoder.encode([f"{self._class_words[a.subject_class]} {a.words[0]}" for a in self.attributes])
         self._class_vectors = encoder.encode([c.words[0] for c in self.classes])
         self.schema_stems = {s for sets in (*self._class_stems.values(), *self._attribute_stems) for one in sets for s in one}
+        own = [s for a, s in zip(self.attributes, self._attribute_stems, strict=True) if a not in schema.relations]
+        nouns = frozenset(s for sets in (*self._class_stems.values(), *own) for one in sets for s in one)
         for e in schema.edges:
             self.schema_stems.update(stems(e.words))
+        self._verbs = frozenset(s[:_VERB] for s in self.schema_stems - nouns if len(s) >= _VERB)
+        self.heads = self._only_heads()
 
     # -- values
 
@@ -111,6 +116,8 @@ class Linker:
         for start, end in self._names(tokens, taken):
             entries = self._entries(text[start:end], is_fuzzy=True)
             if entries and entries[0][1] >= 0.72:
+                # Near in letters is not yet the same name: no value is better than another one's.
+                entries = tuple((e, s) for e, s in entries if _is_spelled_like(text[start:end], e.text))
                 mentions.append(ValueMention(text[start:end], start, end, entries))
                 taken.append((start, end))
         for i, token in enumerate(tokens):
@@ -192,16 +199,41 @@ class Linker:
 
     # -- classes and attributes
 
+    def _only_heads(self) -> dict[str, str]:
+        """Words that end the name of one class only ("company" where all companies are shipping companies) → that class, or a
+        more general one that is near in meaning, since what makes the compound special is not said."""
+        names = {c.iri: {stems(w) for w in c.words} for c in self.classes}
+        holders: dict[str, set[str]] = {}
+        for c, found in names.items():
+            for words in found:
+                for s in words:
+                    holders.setdefault(s, set()).add(c)
+        heads = {words[-1]: c for c, found in names.items() for words in found if len(words) > 1}
+        heads = {s: c for s, c in heads.items() if len(holders[s]) == 1}
+        vectors = self._encoder.encode(sorted(heads))
+        at = {c.iri: i for i, c in enumerate(self.classes)}
+        for s, vector in zip(sorted(heads), vectors, strict=True):
+            above = [c for c in self.schema.index.vocabulary.superclasses.get(heads[s], ()) if c in at]
+            best = max(above, key=lambda c: float(self._class_vectors[at[c]] @ vector), default="")
+            if best and float(self._class_vectors[at[best]] @ vector) >= _NEAR:
+                heads[s] = best
+        return heads
+
+    def _nouns(self, wanted: frozenset[str]) -> frozenset[str]:
+        """*wanted* without the verbs of edges ("company operates"), unless nothing is left."""
+        return frozenset(s for s in wanted if s[:_VERB] not in self._verbs or s in self.heads) or wanted
+
     def class_links(self, words: str, limit: int = 5) -> list[Link]:
         """Classes that *words* may mean."""
-        wanted = frozenset(s for s in stems(words) if s not in STOPWORDS)
+        wanted = self._nouns(frozenset(s for s in stems(words) if s not in STOPWORDS))
         if not wanted:
             return []
         vector = self._encoder.encode([words])[0]
         similar = self._class_vectors @ vector if len(self.classes) else np.zeros(0)
         links = []
+        head = self.heads.get(next(iter(wanted))) if len(wanted) == 1 else None
         for c, cosine in zip(self.classes, similar.tolist(), strict=True):
-            lexical = max(_overlap(wanted, s) for s in self._class_stems[c.iri])
+            lexical = 0.97 if c.iri == head else max(_overlap(wanted, s) for s in self._class_stems[c.iri])
             links.append(Link(c, _mix(lexical, cosine)))
         links.sort(key=lambda x: -x.score)
         return links[:limit]
@@ -233,7 +265,7 @@ class Linker:
             if joined in self._joined[i]:
                 lexical = 1.0
             score = _mix(lexical, float(cosines[i]))
-            if wanted <= owner and not any(wanted & own for own in self._attribute_stems[i]):
+            if self._nouns(wanted) <= owner and not any(wanted & own for own in self._attribute_stems[i]):
                 score *= 0.75  # the words name the class, and say nothing about this attribute of it
             if context and _overlap(context, owner) > 0.6:
                 score += 0.12
@@ -263,6 +295,21 @@ _OPERATOR_WORDS = frozenset(
     ascending descending alphabetical names name top common popular first last use used using belong belongs located called
     named compute calculate id ids code codes date dates year type least best every least year years""".split()
 )
+
+
+_VERB = 5
+"""Letters by which a verb is known in its forms (operates, operated)."""
+_NEAR = 0.5
+"""Cosine from which a word and a class's name are taken to mean the same kind of thing."""
+
+
+def _is_spelled_like(mention: str, value: str) -> bool:
+    """Whether every word of *mention* is one of *value*, give or take a letter or two, or begins one."""
+    there = normalise(value).split()
+    return all(
+        any(w == t or (len(w) > 2 and t.startswith(w)) or SequenceMatcher(None, w, t).ratio() >= 0.75 for t in there)
+        for w in normalise(mention).split()
+    )
 
 
 def as_number(text: str) -> float | None:

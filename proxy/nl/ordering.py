@@ -121,8 +121,12 @@ def sorting(cur: Cursor) -> Ordering | None:
 
 
 def grouping(cur: Cursor) -> Slot | None:
+    """What is counted or measured apart: "for each …". "The name of each …" groups nothing: there, *each* means all."""
+    can_measure = any(w in AGGREGATES or w in _MEASURES for w in cur.w)
     for i, w in enumerate(cur.w):
-        if cur.used[i]:
+        if cur.used[i] or (not can_measure and w == "of"):
+            continue
+        if not can_measure and w in ("each", "every") and cur.w[i - 1] == "of":
             continue
         nxt = cur.w[i + 1] if i + 1 < len(cur.w) else ""
         start = None
@@ -154,12 +158,21 @@ def grouping(cur: Cursor) -> Slot | None:
     return None
 
 
+_MEASURES = frozenset("many much number numbers count counts amount most fewest least common top rate".split())
+
+
 def superlative(cur: Cursor) -> Ordering | None:
     w, n = cur.w, len(cur.w)
     for i in range(n):
         if cur.used[i]:
             continue
         word = w[i]
+        if word in ("first", "last") and all(x.kind == "mark" for x in cur.items[i + 1 :]):
+            # "which company was founded first": the verb before names the date.
+            before, start = cur.phrase_before(i)
+            if before:
+                cur.take(start, i + 1)
+                return Ordering(Slot(before, "", start, i + 1), word == "last", 1, word)
         dimension: tuple[str, bool] | None = DIMENSIONS.get(word)
         if (
             dimension is None
@@ -181,7 +194,8 @@ def superlative(cur: Cursor) -> Ordering | None:
                 "latest",
             )
         ):
-            dimension = (word[:-3], True)
+            bare = word[:-3]
+            dimension = (bare[:-1] + "y" if bare.endswith("i") else bare, True)
         if dimension is None or (word in ("most", "least") and i and w[i - 1] == "at") or word in ("lower",):
             continue
         if (
@@ -214,12 +228,16 @@ def superlative(cur: Cursor) -> Ordering | None:
         ):
             # "the oldest singer": the noun is the entity, the adjective names the attribute.
             if not any(x in ("with", "has", "have", "having", "whose", "had") for x in w[max(0, i - 3) : i]) and words:
-                cur.take(i, j)
+                cur.take(i - (1 if limit > 1 else 0), j)
                 slot = Slot(f"{hint} {words}".strip() if word in ("largest", "smallest", "biggest") else hint, words, i, end)
                 return Ordering(slot, descending, limit, word)
             if not words:
                 before, start = cur.phrase_before(i)
                 cur.take(i, i + 1)
+                if before and hint and not any(x == "whose" or x == "'s" for x in w[:i]):
+                    # "which harbour is the deepest": the noun before has what the adjective names.
+                    text = f"{hint} {before}" if word in ("largest", "smallest", "biggest") else hint
+                    return Ordering(Slot(text, before, start, i + 1), descending, limit, word)
                 return Ordering(Slot(before or hint, "", start, i + 1) if before or hint else None, descending, limit, word)
         aggregate = count_of(words)
         cur.take(i - (1 if limit > 1 else 0), j)

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueEntry
-from proxy.nl.words import Splitter, is_opaque, local_name
-from proxy.query.term import OWL, RDF, RDFS, RDFS_LABEL, XSD
+from proxy.nl.words import Splitter, is_opaque, local_name, stems
+from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDFS, RDFS_LABEL, XSD
 
 NUMERIC = frozenset(
     XSD + n
@@ -33,6 +33,8 @@ NAMING = frozenset(
     [RDFS_LABEL, SKOS + "prefLabel", "http://xmlns.com/foaf/0.1/name", "http://schema.org/name", "https://schema.org/name"]
 )
 """Properties that name whatever has them, however they are called."""
+_KEY_WORDS = frozenset("id identifier ref reference code key number no".split())
+"""Words of an edge that say only that it refers."""
 NAME_WORDS = ("name", "title", "full name", "label")
 
 
@@ -136,7 +138,9 @@ class Schema:
             datatype = max(sorted(types), key=lambda t: types[t])
             is_text_number = datatype not in NUMERIC | TEMPORAL and values is not None and self._all_numbers(values, c, p)
             self.attributes.append(Attribute(c, (p,), datatype, self.property_words(p), sum(types.values()), is_text_number))
+        self._names_at: dict[Attribute, Attribute] = {}
         self._compose(into)
+        self._relate()
 
     @staticmethod
     def _all_numbers(values: ValueStatistics, class_: str, property_: str) -> bool:
@@ -152,9 +156,10 @@ class Schema:
         repeated."""
         if a.words[0].split()[-1] in ("name", "title", "id", "identifier") or a == self.name_of(a.subject_class):
             return True
-        return self._is_unique(a)
+        return self.is_unique(a)
 
-    def _is_unique(self, a: Attribute) -> bool:
+    def is_unique(self, a: Attribute) -> bool:
+        """Whether hardly any two instances share a value of *a*."""
         if self._values is None or len(a.path) > 1:
             return False
         key = (a.subject_class, a.path[0])
@@ -189,6 +194,37 @@ class Schema:
                             a.is_text_number,
                         )
                     )
+
+    def _relate(self) -> None:
+        """Add paths to the name of what an edge leads to, where the edge says more than the class there ("home port")."""
+        best: dict[tuple[str, str], Edge] = {}
+        for e in self.edges:
+            known = best.get((e.subject_class, e.property))
+            size = self.classes[e.object_class].instances
+            if known is None or (e.count, -size) > (known.count, -self.classes[known.object_class].instances):
+                best[e.subject_class, e.property] = e
+        found = []
+        for e in best.values():
+            name = self.name_of(e.object_class) if e.object_class not in self.value_classes else None
+            own = {s for w in self.classes[e.object_class].words for s in stems(w)}
+            if name is None or not set(stems(e.words)) - own - _KEY_WORDS or e.subject_class in self.value_classes:
+                continue
+            path = (e.property, *name.path)
+            made = Attribute(e.subject_class, path, name.datatype, self.property_words(e.property), e.count)
+            found.append(made)
+            self._names_at[made] = name
+        self.attributes += found
+        self.relations = frozenset(found)
+        self.__dict__.pop("attributes_of", None)  # it was needed for the names, and lacks what has just been found
+
+    def language_of(self, a: Attribute) -> str | None:
+        """English, where every instance has *a* in it and in other languages; None: show it as it is."""
+        languages = self.index.languages.get(a.path[-1], frozenset())
+        if len(a.path) > 1 or a.datatype != RDF_LANG_STRING or len(languages) < 2 or "en" not in languages:
+            holder = self._names_at.get(a)
+            return self.language_of(holder) if holder is not None else None
+        is_in_all = a.count >= 0.98 * len(languages) * self.classes[a.subject_class].instances
+        return "en" if is_in_all else None
 
     # -- words
 
@@ -259,7 +295,7 @@ class Schema:
         if best is None:
             # Nothing is called a name: the one text that is different for every instance serves as one.
             unique = [
-                a for a in self.attributes_of.get(class_, ()) if not (a.is_number or a.is_temporal) and self._is_unique(a)
+                a for a in self.attributes_of.get(class_, ()) if not (a.is_number or a.is_temporal) and self.is_unique(a)
             ]
             return unique[0] if len(unique) == 1 else None
         return best[1]
@@ -272,6 +308,31 @@ class Schema:
         ]
         found.sort(key=lambda a: (not any(w in own or w in ("id", "identifier") for w in a.words), len(a.words[0])))
         return found[0] if found else None
+
+    @cached_property
+    def _above(self) -> Mapping[str, frozenset[str]]:
+        """Class → the populated classes that all its instances have, too."""
+        kinds = [k.classes for k in self.index.kinds if k.classes]
+        table = {}
+        for c in self.classes:
+            holding = [k for k in kinds if c in k]
+            common = frozenset.intersection(*holding) if holding else frozenset()
+            table[c] = frozenset(d for d in common if d != c and d in self.classes)
+        return table
+
+    @cached_property
+    def _counts(self) -> Mapping[tuple[str, str, str], int]:
+        return {(e.subject_class, e.property, e.object_class): e.count for e in self.edges}
+
+    def _is_needlessly_narrow(self, step: Step) -> bool:
+        """Whether a walk through *step*'s target leaves out instances for no reason that was said: the same edge leads to a
+        class above it more often."""
+        e = step.edge
+        for d in self._above[step.target]:
+            wider = (d, e.property, e.object_class) if step.is_inverse else (e.subject_class, e.property, d)
+            if self._counts.get(wider, 0) > e.count:
+                return True
+        return False
 
     def paths(self, source: str, target: str, *, limit: int = 3, max_steps: int = 4) -> list[tuple[Step, ...]]:
         """The shortest walks between two classes, shortest first; at most *limit*, those longer than the shortest by two
@@ -295,6 +356,8 @@ class Schema:
                 if nxt in self.value_classes or (nxt in seen and nxt != target):
                     continue
                 if walk and step.edge == walk[-1].edge:
+                    continue
+                if nxt != target and self._is_needlessly_narrow(step):
                     continue
                 tick += 1
                 heapq.heappush(queue, (length + 1, tick, (*walk, step)))

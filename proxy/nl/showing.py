@@ -137,9 +137,10 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
             or w[i : i + 2] == ["numbers", "of"]
             or w[i : i + 2] == ["amount", "of"]
         ):
+            # "the total amount of rent" is a sum, "the amount of tenants" a number.
+            pending = [Aggregate.SUM] if w[i] == "amount" and pending == [Aggregate.SUM] else [Aggregate.COUNT]
             cur.take(i, i + 2)
             i += 2
-            pending = [Aggregate.COUNT]
             while i < n and w[i] in ("the", "all", "different", "distinct", "unique", "total"):
                 is_distinct |= w[i] in ("different", "distinct", "unique")
                 i += 1

@@ -52,7 +52,7 @@ def test_what_is_shown(case: Shows) -> None:
         ("lamps whose price is at least 20", Operator.AT_LEAST, (20.0,), "price"),
         ("lamps with a price between 5 and 9", Operator.BETWEEN, (5.0, 9.0), "price"),
         ("volunteers who have more than two repairs", Operator.GREATER, (2.0,), "repairs"),
-        ("volunteers older than 30", Operator.GREATER, (30.0,), "volunteers age"),
+        ("volunteers older than 30", Operator.GREATER, (30.0,), "age"),
         ("volunteers below age 30", Operator.LESS, (30.0,), "age"),
         ("repairs finished after the year 2020", Operator.GREATER, (2020.0,), None),
         ("shops with exactly 2 clerks", Operator.EQUAL, (2.0,), "clerks"),
