@@ -1,7 +1,9 @@
 """TTQL as model and as text: rounding, writing, reading, and back."""
 
 import random
+import re
 import string
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +150,13 @@ def test_the_hand_written_example():
     ]
     assert of.is_inverse and of.is_cut and of.frequency == UNKNOWN
     assert render(document) == TEXT
+
+
+def test_the_example_of_the_documentation():
+    """It is TTQL as this version writes it."""
+    page = (Path(__file__).parents[2] / "docs" / "ttql.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```\n(@prefix lib.*?)```", page, re.DOTALL)
+    assert render(parse(example)) == example
 
 
 @pytest.mark.parametrize(
