@@ -15,8 +15,9 @@ from proxy.validation.confirm import confirmation
 from proxy.validation.explain import culprit, explain
 from proxy.validation.finding import Finding, Severity
 from proxy.validation.lexical import text_as_number, unknown_terms, words_of
-from proxy.validation.prove import Supports, is_contradicted, minimal_core, supports_of
+from proxy.validation.prove import is_contradicted, minimal_core
 from proxy.validation.suggest import Names
+from proxy.validation.supports import Supports, supports_of
 
 _MAX_CORES = 5
 _MAX_FOR_MORE = 60

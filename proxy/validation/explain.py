@@ -10,8 +10,9 @@ from proxy.query.conditions import Condition, Edge, Impossible
 from proxy.query.model import Span, TriplePattern
 from proxy.query.term import Iri, Literal
 from proxy.validation.explain_values import about_values
-from proxy.validation.prove import Supports, is_contradicted, supports_of
+from proxy.validation.prove import is_contradicted
 from proxy.validation.suggest import Names, for_class, for_property
+from proxy.validation.supports import Supports, supports_of
 
 
 @dataclass(frozen=True, slots=True)

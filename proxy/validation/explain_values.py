@@ -9,8 +9,8 @@ from proxy.query.literals import Family, family
 from proxy.query.render import render_term
 from proxy.query.term import XSD_STRING, Literal
 from proxy.validation.observed import Observed, Pair
-from proxy.validation.prove import Supports
 from proxy.validation.suggest import Names
+from proxy.validation.supports import Supports
 
 _MAX_SHOWN = 80
 _MAX_LISTED = 3

@@ -21,8 +21,8 @@ from proxy.query.model import (
 )
 from proxy.query.term import Iri, Literal, Variable
 from proxy.validation.finding import Finding, Severity
-from proxy.validation.prove import Supports
 from proxy.validation.suggest import Names, for_class, for_property
+from proxy.validation.supports import Supports
 
 _MAX_PATTERNS = 1_000
 

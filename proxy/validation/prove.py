@@ -12,106 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from weakref import WeakKeyDictionary
 
-from proxy.index.support import SupportIndex
-from proxy.index.values import ValueIndex
 from proxy.query.conditions import Alternatives, Bound, Condition, Edge, Impossible, IsLiteral, OneOf, Place, Same
-from proxy.query.literals import BOOLEAN, NUMERIC, TEMPORAL, Family, family, interval, may_be_equal, may_satisfy, spelling
+from proxy.query.literals import family, interval, may_be_equal, may_satisfy, spelling
 from proxy.query.term import Iri, Literal, Variable
 from proxy.validation.observed import Observed
-
-_FAMILIES = (NUMERIC, TEMPORAL, frozenset((BOOLEAN,)))
-"""Datatypes whose literals may be equal in value. Outside them engines compare in different ways: any literal will do."""
-
-Adjacency = tuple[tuple[int, int], ...]
-"""(subject kind as a bit, object kinds as bits) of one property."""
+from proxy.validation.supports import Adjacency, Supports
 
 MAX_COMPARED = 400
 """Literals of one variable that are looked up, and pairs of them that are compared; people write fewer than 100."""
 
 MAX_STEPS = 20_000
 """Revisions in one proof; past it the proof is given up."""
-
-
-class Supports:
-    """The index, laid out for proofs. observed: the literals; None: nothing is known of them."""
-
-    def __init__(self, index: SupportIndex, observed: Observed | None = None) -> None:
-        self.index = index
-        self.observed = observed
-        self.everything = (1 << len(index.kinds)) - 1
-        self.literals = sum(1 << i for i, kind in enumerate(index.kinds) if kind.is_literal)
-        self.nodes = self.everything & ~self.literals
-        self._families = tuple(
-            sum(1 << i for i, kind in enumerate(index.kinds) if kind.datatype in datatypes) for datatypes in _FAMILIES
-        )
-        self._classes: dict[str, int] = {}
-        for i, kind in enumerate(index.kinds):
-            for c in kind.classes:
-                self._classes[c] = self._classes.get(c, 0) | 1 << i
-        self._adjacency: dict[str | None, Adjacency] = {}
-        self._complete: dict[tuple[frozenset[str], str | None], bool] = {}
-
-    def with_class(self, class_: str) -> int:
-        return self._classes.get(class_, 0)
-
-    def adjacency(self, property_: str | None) -> Adjacency:
-        """Of one property, or None: of all together."""
-        found = self._adjacency.get(property_)
-        if found is None:
-            index = self.index
-            if property_ is None:
-                pairs: Iterable[tuple[int, int]] = zip(index.subject.tolist(), index.object.tolist(), strict=True)
-            else:
-                cells = index.cells(property_)
-                pairs = zip(index.subject[cells].tolist(), index.object[cells].tolist(), strict=True)
-            objects: dict[int, int] = {}
-            for s, o in pairs:
-                objects[s] = objects.get(s, 0) | 1 << o
-            found = self._adjacency[property_] = tuple((1 << s, o) for s, o in objects.items())
-        return found
-
-    def literal_kinds(self, literal: Literal) -> int:
-        """Kinds of the literals that some engine may hold equal to *literal*."""
-        for datatypes, kinds in zip(_FAMILIES, self._families, strict=True):
-            if literal.datatype in datatypes:
-                return kinds
-        return self.literals
-
-    def family_kinds(self, literal: Literal) -> int:
-        """Kinds of the family of *literal*, a number, date or time."""
-        return self._families[0 if family(literal.datatype) is Family.NUMBER else 1]
-
-    def is_complete(self, classes: Sequence[str], property_: str | None) -> bool:
-        """Whether absence can be trusted for triples of *property_* (None: any) whose subject has all of *classes*."""
-        if not self.index.incomplete:
-            return True
-        properties = () if property_ is None else (property_,)
-        if self.index.is_complete_for((), properties):
-            return True
-        return any(self.index.is_complete_for((c,), properties) for c in classes)
-
-
-_SUPPORTS: WeakKeyDictionary[SupportIndex, Supports] = WeakKeyDictionary()
-_WITH_VALUES: WeakKeyDictionary[ValueIndex, Supports] = WeakKeyDictionary()
-
-
-def supports_of(index: SupportIndex, values: ValueIndex | None = None) -> Supports:
-    """What is laid out for *index*, kept as long as it lives.
-
-    Args:
-        values: of the same build; adds what is known of literals.
-    """
-    if values is not None:
-        known = _WITH_VALUES.get(values)
-        if known is None or known.index is not index:
-            known = _WITH_VALUES[values] = Supports(index, Observed(index, values))
-        return known
-    found = _SUPPORTS.get(index)
-    if found is None:
-        found = _SUPPORTS[index] = Supports(index)
-    return found
 
 
 def _may_be_one(a: tuple[Literal, bool], b: tuple[Literal, bool]) -> bool:

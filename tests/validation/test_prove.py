@@ -11,7 +11,8 @@ from proxy.query.parse import parse
 from proxy.query.required import required
 from proxy.validation.check import check, is_proved_empty
 from proxy.validation.finding import Severity
-from proxy.validation.prove import is_contradicted, minimal_core, supports_of
+from proxy.validation.prove import is_contradicted, minimal_core
+from proxy.validation.supports import supports_of
 
 PREFIX = "PREFIX : <http://library.example/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
 
