@@ -50,6 +50,7 @@ from proxy.query.model import (
     Optional,
     Or,
     ParsedQuery,
+    Projection,
     PropertyPath,
     SequencePath,
     Service,
@@ -196,11 +197,26 @@ class _Reader:
             if len(self.parts) >= MAX_PARTS:
                 return
             # a branch of a UNION is not read again: nested ones would be read 2 ** depth times
-            whole = read if read is not None else self.group(inner, self._inner(bound, rename) if role == "minus" else rename)
+            whole = (
+                read
+                if read is not None
+                else self.group(inner, self._inner(inner, bound, rename) if role == "minus" else rename)
+            )
             self.parts.append(Part(role, inner, both([whole, *(f for i, f in around if i != at)])))
 
-    def _inner(self, bound: frozenset[Variable], rename: Rename) -> Rename:
-        return self.apart(lambda v: r if (r := rename(v)) in bound else None)
+    def _inner(self, group: Group, bound: frozenset[Variable], rename: Rename) -> Rename:
+        """For the variables inside EXISTS or MINUS: the outer ones where they are certainly bound.
+
+        One that BIND, VALUES or AS gives a value inside is its own: substituting into these is not defined (Query, section
+        18.6), and engines that do not join there find solutions.
+        """
+        assigned: set[Variable] = set()
+        for n in walk(group):
+            if isinstance(n, Bind) or (isinstance(n, Projection) and n.expression is not None):
+                assigned.add(n.variable)
+            elif isinstance(n, InlineData):
+                assigned.update(n.variables)
+        return self.apart(lambda v: r if (r := rename(v)) in bound and v not in assigned else None)
 
     def graph(self, name: Iri | Variable, inner: Group, rename: Rename) -> Alternatives:
         """GRAPH. Where the index covers the default graph only, what needs no data still counts."""
@@ -251,12 +267,12 @@ class _Reader:
                 return either(self.filter(e, span, bound, rename) for e in operands)
             case Exists(group, False):
                 parts = len(self.parts)
-                found = self.group(group, self._inner(bound, rename))
+                found = self.group(group, self._inner(group, bound, rename))
                 del self.parts[parts:]
                 return found
             case Exists(group, True):
                 parts = len(self.parts)
-                found = self.group(group, self._inner(bound, rename))
+                found = self.group(group, self._inner(group, bound, rename))
                 self.parts[parts:] = [Part("not-exists", group, found)]
                 return ANYTHING
         condition = condition_of(expression, span)
