@@ -17,6 +17,7 @@ import json
 import os
 import pstats
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -99,6 +100,22 @@ def make_request(i: int) -> bytes:
     )
 
 
+async def bare(scope: Any, receive: Any, send: Any) -> None:
+    """What uvicorn and an application that does nothing cost: the least there is."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"a/b")]})
+    await send({"type": "http.response.body", "body": BODY})
+
+
+def serve(app: Any) -> tuple[HttpToolsProtocol, Client]:
+    config = uvicorn.Config(
+        app, http="httptools", lifespan="off", log_config=None, access_log=False, server_header=False, date_header=False, proxy_headers=False
+    )
+    config.load()
+    protocol, client = HttpToolsProtocol(config, ServerState(), {}), Client()
+    protocol.connection_made(client)
+    return protocol, client
+
+
 class Bench:
     """One application in front of a backend in memory."""
 
@@ -119,21 +136,12 @@ class Bench:
             return connection
 
         backend.pool._connect = connect  # type: ignore[method-assign]
-        store = EmbeddedBackend.from_text(GRAPH) if hasattr(EmbeddedBackend, "from_text") else None
-        if store is None:
-            import tempfile
-
-            with tempfile.NamedTemporaryFile("w", suffix=".ttl") as file:
-                file.write(GRAPH)
-                file.flush()
-                store = EmbeddedBackend.load([file.name])
+        with tempfile.NamedTemporaryFile("w", suffix=".ttl") as file:
+            file.write(GRAPH)
+            file.flush()
+            store = EmbeddedBackend.load([file.name])
         self.index = (await distil(store, config.index)).index
-        uv = uvicorn.Config(self.app, http="httptools", lifespan="off", log_config=None, access_log=False, server_header=False,
-                            date_header=False, proxy_headers=False)
-        uv.load()
-        self.protocol = HttpToolsProtocol(uv, ServerState(), {})
-        self.client = Client()
-        self.protocol.connection_made(self.client)
+        self.ours, self.bare = serve(self.app), serve(bare)
         return self
 
     async def run(self, requests: int, *, mode: str) -> float:
@@ -146,26 +154,29 @@ class Bench:
             self.count += requests
         else:
             raw = [make_request(-1 - i % 100) for i in range(requests)]
+        protocol, client = self.bare if mode == "bare" else self.ours
         started = time.process_time()
         for request in raw:
-            self.client.done = loop.create_future()
-            self.protocol.data_received(request)
-            await self.client.done
+            client.done = loop.create_future()
+            protocol.data_received(request)
+            await client.done
         return (time.process_time() - started) / requests * 1e6
+
+
+CASES = ("bare", "off, log warning", "off", "cached", "uncached")
+"""bare: uvicorn alone. off: without an index. cached, uncached: the verdict. The log is at info unless it says otherwise."""
 
 
 async def measure(requests: int, rounds: int) -> dict[str, float]:
     bench = await Bench(level="info").start()
-    modes = ("off", "cached", "uncached")
     best: dict[str, float] = {}
     for n in range(rounds + 1):
-        for level in ("warning", "info"):
-            bench.level = level
-            for mode in modes:
-                us = await bench.run(requests, mode=mode)
-                key = f"{mode}, log {level}"
-                if n:
-                    best[key] = min(us, best.get(key, us))
+        for name in CASES:
+            mode, _, level = name.partition(", log ")
+            bench.level = level or "info"
+            us = await bench.run(requests, mode=mode)
+            if n:
+                best[name] = min(us, best.get(name, us))
     return {name: round(us, 1) for name, us in best.items()}
 
 

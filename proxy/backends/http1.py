@@ -76,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._is_framed = False
         self._may_reuse = False
         self._is_sent = False
+        self._is_read = False
         self._is_head_request = False
         self._error: BackendError | ConnectionDied | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -158,6 +159,7 @@ class Connection(asyncio.Protocol):
         """
         if self._deadline is not None and time.perf_counter() > self._deadline and not self._is_complete:
             raise self._out_of_time()
+        self._is_read = True
         if not self._pieces:
             if self._is_complete:
                 return b""
@@ -167,6 +169,19 @@ class Connection(asyncio.Protocol):
         data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._buffered = 0
+        if self._is_read_paused and self._transport is not None and not self.is_closed:
+            self._is_read_paused = False
+            self._transport.resume_reading()
+        return data
+
+    def take_whole(self) -> bytes | None:
+        """The body, if it is complete and nothing of it was read; else None."""
+        if not self._is_complete or self._is_read:
+            return None
+        self._is_read = True
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
         if self._is_read_paused and self._transport is not None and not self.is_closed:
             self._is_read_paused = False
             self._transport.resume_reading()

@@ -50,6 +50,15 @@ class PooledResponse:
     def is_complete(self) -> bool:
         return self._connection is None or self._connection.is_drained
 
+    def take_whole(self) -> bytes | None:
+        """The whole body if it is all there, nothing of it read yet, and the connection with it given back; else None."""
+        connection = self._connection
+        if connection is None or (body := connection.take_whole()) is None:
+            return None
+        self._connection = None
+        self._pool.release(connection)
+        return body
+
     async def aclose(self) -> None:
         if (connection := self._connection) is not None:
             self._connection = None

@@ -343,6 +343,11 @@ class Stoppable:
     def is_complete(self) -> bool:
         return getattr(self._response, "is_complete", False)
 
+    def take_whole(self) -> bytes | None:
+        take = getattr(self._response, "take_whole", None)
+        body: bytes | None = None if take is None else take()
+        return body
+
     def chunks(self) -> AsyncIterator[bytes]:
         return self._response.chunks()
 

@@ -153,6 +153,13 @@ class PlacedResponse:
             yield chunk
         self._place.release()
 
+    def take_whole(self) -> bytes | None:
+        take = getattr(self._response, "take_whole", None)
+        body: bytes | None = None if take is None else take()
+        if body is not None:
+            self._place.release()
+        return body
+
     async def aclose(self) -> None:
         # Also before its end: a query that streams ends with its connection (measured on Oxigraph).
         self._place.release()
