@@ -35,6 +35,8 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 # ruff: noqa: E402
 
 from proxy.config import Config
+from proxy.evaluation import score
+from proxy.evaluation.score import matches
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.onnx import OnnxEncoder
 from proxy.nl.rank import choose, confidence
@@ -76,17 +78,10 @@ def term(found: Any) -> RdfTerm | None:
             return None
 
 
-def comparable(found: Any) -> str | float | None:
+def comparable(found: Any) -> score.Value:
     if found is None:
         return None
-    value = str(found.value)
-    if isinstance(found, ox.Literal):
-        try:
-            number = float(value)
-            return round(number, 6) if number == number and abs(number) != float("inf") else value
-        except ValueError:
-            pass
-    return value
+    return score.number_or_text(found.value) if isinstance(found, ox.Literal) else str(found.value)
 
 
 Answer = tuple[tuple[str, ...], list[tuple[Any, ...]]]
@@ -106,25 +101,7 @@ def run(store: ox.Store, query: str) -> Answer | None:
 
 
 def columns_match(gold: Answer, got: Answer, groups: list[int] | None, *, extra: bool = False) -> bool:
-    n_gold, n_got = len(gold[0]), len(got[0])
-    if n_got < n_gold or (n_got > n_gold and not extra) or n_got > 6:
-        return False
-    want = set(gold[1])
-    for order in itertools.permutations(range(n_got), n_gold):
-        rows = [tuple(r[i] for i in order) for r in got[1]]
-        if set(rows) != want:
-            continue
-        if not groups:
-            return True
-        if len(rows) != len(gold[1]):
-            continue
-        start, fits = 0, True
-        for size in groups:
-            fits &= Counter(rows[start : start + size]) == Counter(gold[1][start : start + size])
-            start += size
-        if fits:
-            return True
-    return False
+    return matches(score.Answer(*gold), score.Answer(*got), groups=groups, may_have_more=extra)
 
 
 class Gold:
@@ -184,7 +161,8 @@ def evaluate(folder: Path, encoder: OnnxEncoder, args: argparse.Namespace) -> li
         ms = 1000 * (time.perf_counter() - began)
         answers = [run(store, c.sparql) for c in proposal.candidates[:20]]
         right = [gold.is_right(a) for a in answers]
-        best = choose(proposal.candidates[: args.execute], [None if a is None else a[1] for a in answers[: args.execute]])
+        executed, rows = proposal.candidates[: args.execute], [None if a is None else a[1] for a in answers[: args.execute]]
+        best = choose(executed, rows)
         pick = best if best is not None else 0
         anywhere = any(right)
         if not anywhere and not args.quick:
@@ -207,9 +185,7 @@ def evaluate(folder: Path, encoder: OnnxEncoder, args: argparse.Namespace) -> li
                 "at20": float(any(right)),
                 "anywhere": float(anywhere),
                 "ms": ms,
-                "confidence": confidence(proposal.candidates[: args.execute], pick, [None if a is None else a[1] for a in answers])
-                if answers
-                else 0.0,
+                "confidence": confidence(executed, pick, rows) if answers else 0.0,
                 "kind": kind,
                 "n": len(proposal.candidates),
                 "hardness": record.get("hardness"),

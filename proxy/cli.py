@@ -106,6 +106,13 @@ def _ask(parsed: argparse.Namespace) -> int:
     return ask(_config(parsed), parsed.question, language=parsed.language, style=parsed.format)
 
 
+def _eval(parsed: argparse.Namespace) -> int:
+    from proxy.commands import evaluate
+
+    wanted = {"compare": parsed.compare, "save": parsed.save, "limit": parsed.limit, "languages": parsed.language or ()}
+    return evaluate(_config(parsed), parsed.questions, **wanted)
+
+
 def _index_show(parsed: argparse.Namespace) -> int:
     from proxy.commands import show_index
 
@@ -228,6 +235,26 @@ def parser() -> argparse.ArgumentParser:
     ask.add_argument(
         "--format", choices=("table", "json", "query"), default="table", help="table (default), SPARQL JSON, or the query alone"
     )
+
+    evaluation = _command(
+        commands,
+        "eval",
+        _eval,
+        "Ask questions with known answers, and report how many are answered right (Markdown).",
+        "sparlance eval questions.jsonl --load graph.ttl --save run.json\n"
+        "  sparlance eval questions.yaml --url http://127.0.0.1:7878 --compare run.json",
+    )
+    evaluation.add_argument(
+        "questions",
+        metavar="QUESTIONS",
+        type=Path,
+        help="JSONL (question, sparql), a JSON list, TEXT2SPARQL YAML, or a folder with questions.json and graph.nt.gz",
+    )
+    _reads_from(evaluation)
+    evaluation.add_argument("--save", metavar="FILE", type=Path, help="keep the run, as JSON")
+    evaluation.add_argument("--compare", metavar="FILE", type=Path, help="an earlier run: paired bootstrap of the differences")
+    evaluation.add_argument("--limit", metavar="N", type=_count, help="only the first N questions")
+    evaluation.add_argument("--language", metavar="TAG", action="append", help="only questions in it (YAML); may be repeated")
 
     index = commands.add_parser("index", help="What the index knows of a graph.").add_subparsers(
         metavar="ACTION", required=True

@@ -466,6 +466,38 @@ async def _ask(config: Config, question: str, *, language: str | None, style: st
     return DONE
 
 
+def evaluate(
+    config: Config, questions: Path, *, compare: Path | None, save: Path | None, limit: int | None, languages: Sequence[str]
+) -> int:
+    """Ask the questions of a file, print the report, and with *save* keep the run for a later *compare*."""
+    from proxy.evaluating import evaluate as ask_all
+    from proxy.evaluating import graph_of, read_questions, read_run, save_run
+    from proxy.evaluation.report import compare as difference
+    from proxy.evaluation.report import markdown
+
+    asked = read_questions(questions, languages=languages)[:limit]
+    old = read_run(compare) if compare is not None else []
+    if not (config.backend.url or config.backend.load) and (files := graph_of(questions)):
+        config = msgspec.structs.replace(config, backend=msgspec.structs.replace(config.backend, load=tuple(files)))
+    require_source(config)
+
+    async def run() -> int:
+        progress = ProgressLine(sys.stderr)
+        async with _dataset(config, nl=True) as dataset:
+            outcomes = await ask_all(asked, dataset, progress=progress)
+        progress.end()
+        if len(outcomes) < len(asked):
+            _say(f"sparlance: {len(asked) - len(outcomes)} gold queries do not run on this graph; they are left out")
+        if not outcomes:
+            return FAILED
+        if save is not None:
+            save_run(save, outcomes)
+        print(markdown(outcomes, title=questions.name, differences=difference(old, outcomes)), end="")
+        return DONE
+
+    return asyncio.run(run())
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell, with a rule under the heads."""
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]

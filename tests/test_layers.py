@@ -18,6 +18,7 @@ ALLOWED = {
     "index": {"errors", "query"},
     "validation": {"errors", "query", "index"},
     "nl": {"errors", "query", "index", "validation"},
+    "evaluation": {"errors", "query"},
     "backends": DOMAIN,
     "plugin": {*DOMAIN, "pipeline.exchange"},
     "pipeline": {*DOMAIN, "backends.base"},
@@ -28,7 +29,7 @@ ALLOWED = {
     "workers": {"errors"},
     "demo": {"query"},
 }
-EVERYBODY = {"app", "indexing", "cli", "commands", "__main__"}  # the parts that put the others together
+EVERYBODY = {"app", "evaluating", "indexing", "cli", "commands", "__main__"}  # the parts that put the others together
 AT_START = {"__init__"}  # proxy/__init__.py: names for plugins, loaded on first use
 
 ON_DISK = ["proxy/index/archive.py", "proxy/pipeline/journal.py"]  # what they read may be damaged: checked against types

@@ -1,0 +1,1 @@
+"""Questions with right answers: reading them, scoring what came instead, summing up."""
