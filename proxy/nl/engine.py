@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
-from proxy.nl.enumerate import Candidate, Enumerator, links_of
+from proxy.nl.enumerate import Candidate, Enumerator
 from proxy.nl.ir import render
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.onnx import Encoder
 from proxy.nl.rank import rank, shipped_weights
+from proxy.nl.readings import links_of
 from proxy.nl.schema import Attribute, Schema
 from proxy.nl.shape import sketches
 from proxy.nl.sketch import Sketch

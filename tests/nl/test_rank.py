@@ -1,6 +1,6 @@
-from proxy.nl.assemble import Plan
 from proxy.nl.enumerate import Candidate
 from proxy.nl.ir import Pattern, Query
+from proxy.nl.plan import Plan
 from proxy.nl.rank import choose, confidence, rank, row_values
 from proxy.query.term import XSD, Iri, Literal
 

@@ -1,0 +1,146 @@
+"""A graph pattern under construction: join trees, attributes and conditions become triples and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from proxy.nl.ir import Aggregate, Column, Filter, Operator, Pattern, Query, Triple, variable_name
+from proxy.nl.plan import Condition
+from proxy.nl.schema import Attribute, Schema
+from proxy.nl.tree import Tree
+from proxy.query.term import XSD, Iri, Literal
+
+
+@dataclass(slots=True)
+class Patterns:
+    """A pattern under construction; hands out variable names and remembers which attribute of which node has which."""
+
+    schema: Schema
+    names: set[str] = field(default_factory=set)
+    nodes: list[str] = field(default_factory=list)
+    triples: list[Triple] = field(default_factory=list)
+    filters: list[Filter] = field(default_factory=list)
+    values: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
+
+    def name(self, words: str) -> str:
+        base = variable_name(words)
+        name, n = base, 2
+        while name in self.names:
+            name, n = f"{base}{n}", n + 1
+        self.names.add(name)
+        return name
+
+    def type_triple(self, var: str, class_: str) -> Triple:
+        return Triple(var, self.schema.index.class_predicate, Iri(class_))
+
+    def add_tree(self, tree: Tree, *, first: str | None = None) -> list[str]:
+        """Variables of the tree's nodes; *first* is the variable of its root, where it has one already."""
+        variables = [first or self.name(self.schema.classes[tree.nodes[0]].words[0])]
+        if first is None:
+            self.triples.append(self.type_triple(variables[0], tree.nodes[0]))
+        for branch in tree.branches:
+            target = self.name(self.schema.classes[branch.step.target].words[0])
+            variables.append(target)
+            source = variables[branch.source]
+            edge = branch.step.edge
+            s, o = (target, source) if branch.step.is_inverse else (source, target)
+            self.triples.append(Triple(s, edge.property, o))
+            if self._is_ambiguous(branch.step.source, edge.property, is_inverse=branch.step.is_inverse):
+                self.triples.append(self.type_triple(target, branch.step.target))
+        return variables
+
+    def _is_ambiguous(self, source: str, property_: str, *, is_inverse: bool) -> bool:
+        """Whether the property leads from *source* to nodes of several classes, so that the class must be said."""
+        others = {
+            (e.subject_class if is_inverse else e.object_class)
+            for e in self.schema.edges
+            if e.property == property_ and (e.object_class if is_inverse else e.subject_class) == source
+        }
+        return len(others) > 1
+
+    def attribute(self, node: str, a: Attribute) -> str:
+        """The variable that holds *a* of the node with variable *node*."""
+        known = self.values.get((node, a.path))
+        if known is not None:
+            return known
+        here = node
+        for p in a.path[:-1]:
+            step = self.values.get((node, (p,)))
+            if step is None:
+                step = self.name(f"{a.words[0]} node")
+                self.values[node, (p,)] = step
+                self.triples.append(Triple(here, p, step))
+            here = step
+        var = self.name(a.words[0])
+        self.values[node, a.path] = var
+        self.triples.append(Triple(here, a.path[-1], var))
+        return var
+
+    def shown(self, node: str, a: Attribute) -> str:
+        """As ``attribute``, and in one language where every instance has it in several."""
+        var = self.attribute(node, a)
+        if (language := self.schema.language_of(a)) is not None:
+            one = Filter(var, Operator.LANGUAGE, (Literal(language),))
+            if one not in self.filters:
+                self.filters.append(one)
+        return var
+
+    def constrain(self, node: str, c: Condition) -> None:
+        """Add a condition: a plain equality goes into the triple, the rest into a FILTER."""
+        a = c.attribute
+        if c.operator is Operator.EQUAL and len(c.literals) == 1 and len(a.path) == 1 and not c.against:
+            self.triples.append(Triple(node, a.path[0], c.literals[0]))
+            return
+        var = self.attribute(node, a)
+        if c.against is not None:
+            self.filters.append(
+                Filter(var, c.operator, against=_over_all(self.schema, a, c.against), is_text_number=a.is_text_number)
+            )
+            return
+        if c.literals:
+            self.filters.append(Filter(var, c.operator, c.literals))
+            return
+        if a.is_temporal and all(float(n).is_integer() and 1000 <= n <= 2999 for n in c.numbers):
+            self.filters.extend(_years(var, a, c.operator, [int(n) for n in c.numbers]))
+            return
+        self.filters.append(
+            Filter(var, c.operator, tuple(number_literal(n) for n in c.numbers), is_text_number=a.is_text_number)
+        )
+
+
+def number_literal(number: float) -> Literal:
+    if float(number).is_integer():
+        return Literal(str(int(number)), XSD + "integer")
+    return Literal(repr(float(number)), XSD + "decimal")
+
+
+def _years(var: str, a: Attribute, operator: Operator, years: Sequence[int]) -> list[Filter]:
+    """A year compared with dates: from its first day, to before the next one's."""
+
+    def day(year: int) -> Literal:
+        if a.datatype == XSD + "gYear":
+            return Literal(str(year), a.datatype)
+        return Literal(f"{year}-01-01" + ("T00:00:00" if a.datatype == XSD + "dateTime" else ""), a.datatype)
+
+    first, last = years[0], years[-1]
+    match operator:
+        case Operator.GREATER:
+            return [Filter(var, Operator.AT_LEAST, (day(first + 1),))]
+        case Operator.AT_LEAST:
+            return [Filter(var, Operator.AT_LEAST, (day(first),))]
+        case Operator.LESS:
+            return [Filter(var, Operator.LESS, (day(first),))]
+        case Operator.AT_MOST:
+            return [Filter(var, Operator.LESS, (day(first + 1),))]
+        case _:
+            return [Filter(var, Operator.AT_LEAST, (day(first),)), Filter(var, Operator.LESS, (day(last + 1),))]
+
+
+def _over_all(schema: Schema, a: Attribute, aggregate: Aggregate) -> Query:
+    inner = Patterns(schema)
+    node = inner.name("any " + schema.classes[a.subject_class].words[0])
+    inner.triples.append(inner.type_triple(node, a.subject_class))
+    inner.names.add(variable_name(a.words[0]))
+    var = inner.attribute(node, replace(a, words=("any " + a.words[0],)))
+    return Query(Pattern(tuple(inner.triples)), (Column(var, aggregate, is_text_number=a.is_text_number),))

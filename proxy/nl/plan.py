@@ -1,0 +1,88 @@
+"""One reading of a whole question: which terms of the graph play which part, before the classes are joined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from proxy.nl.ir import Aggregate, Operator
+from proxy.nl.schema import Attribute, ClassTerm
+from proxy.query.term import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One thing the answer shows: an attribute, or a class (its instances, or their number)."""
+
+    term: Attribute | ClassTerm
+    aggregate: Aggregate | None = None
+    is_distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """*attribute* compared with *literals* (or numbers), or with an aggregate of itself over all instances."""
+
+    attribute: Attribute
+    operator: Operator
+    literals: tuple[Literal, ...] = ()
+    numbers: tuple[float, ...] = ()
+    against: Aggregate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CountCondition:
+    """The number of *term*'s instances (None: of solutions), or *aggregate* of an attribute, compared with *number*."""
+
+    term: ClassTerm | Attribute | None
+    operator: Operator
+    number: float
+    aggregate: Aggregate = Aggregate.COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """By *term*: an attribute's value or *aggregate*; a class's number of instances; None: the number of solutions."""
+
+    term: Attribute | ClassTerm | None
+    is_descending: bool
+    limit: int | None
+    aggregate: Aggregate | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One reading of the whole question, before the classes are joined.
+
+    also: conditions of a second, parallel pattern. shares_value: the two patterns share what is shown, not the entity.
+    """
+
+    shown: tuple[Shown, ...]
+    conditions: tuple[Condition, ...] = ()
+    also: tuple[Condition, ...] = ()
+    counted: CountCondition | None = None
+    sorting: Sorting | None = None
+    group: Attribute | ClassTerm | None = None
+    anchors: tuple[str, ...] = ()
+    absent: tuple[Condition, ...] = ()
+    absent_class: str | None = None
+    is_distinct: bool = False
+    is_ask: bool = False
+    shares_value: bool = False
+
+    def classes(self) -> list[str]:
+        """Classes that the main pattern must hold, the one that is asked about first."""
+        terms = [s.term for s in self.shown if s.aggregate is None] + [s.term for s in self.shown]
+        if self.group is not None:
+            terms.append(self.group)
+        terms += [c.attribute for c in self.conditions]
+        if self.counted is not None and self.counted.term is not None:
+            terms.append(self.counted.term)
+        if self.sorting is not None and self.sorting.term is not None:
+            terms.append(self.sorting.term)
+        found = [owner(t) for t in terms] + list(self.anchors)
+        return list(dict.fromkeys(found))
+
+
+def owner(term: Attribute | ClassTerm) -> str:
+    """The class of a class term or of an attribute's subject."""
+    return term.iri if isinstance(term, ClassTerm) else term.subject_class
