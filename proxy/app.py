@@ -55,7 +55,7 @@ def create_app(
         ConfigError: a setting, a file or a plugin cannot be used. PluginError: a plugin cannot be loaded.
     """
     plugins = load_plugins(config.plugins.directory, enabled=config.plugins.enabled, options=config.plugins.options)
-    upkeep = make_upkeep(config, DEFAULT_DATASET, is_configured=backend is None)
+    upkeep = make_upkeep(config, DEFAULT_DATASET, is_configured=backend is None, rebuilds_elsewhere=True)
     backend = backend or make_backend(config, load_progress)
     is_indexed = config.index.enabled
     dataset = Dataset(

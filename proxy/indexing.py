@@ -20,13 +20,24 @@ from proxy.pipeline.freshness import is_fresh
 from proxy.pipeline.journal import Journal
 from proxy.pipeline.partial import redistil
 from proxy.pipeline.refresh import Upkeep
+from proxy.rebuild import rebuilder
 
 REVISION = 1
 """Grows when the same graph would give another index than before, so that files of older releases are built anew."""
 
 
-def make_upkeep(config: Config, name: str, *, is_configured: bool = True, method: Method | None = None) -> Upkeep:
-    """The upkeep of dataset *name*. *is_configured*: its backend is that of the settings; another one has no file."""
+def make_upkeep(
+    config: Config,
+    name: str,
+    *,
+    is_configured: bool = True,
+    method: Method | None = None,
+    rebuilds_elsewhere: bool = False,
+) -> Upkeep:
+    """The upkeep of dataset *name*. *is_configured*: its backend is that of the settings; another one has no file.
+
+    rebuilds_elsewhere: in a process of their own, where the backend can be reached from there.
+    """
     settings = config.index
     scope, headers = scope_of(config), own_headers(config.backend)
 
@@ -69,6 +80,8 @@ def make_upkeep(config: Config, name: str, *, is_configured: bool = True, method
         # What graphs were merged by FROM is not asked again: only the change marker and the clock tell then.
         return scope.is_listed or await is_fresh(backend, index, settings.chunk_timeout_s, parameters=scope.parameters)
 
+    path = archive_path(config, name) if is_configured else None
+    can_rebuild = path is not None and bool(config.backend.url)  # an embedded store is in this process only
     kind = "oxigraph" if config.backend.load or not config.backend.url else config.backend.kind
     return Upkeep(
         build,
@@ -77,8 +90,9 @@ def make_upkeep(config: Config, name: str, *, is_configured: bool = True, method
             kind, repository=config.backend.repository, headers=headers, timeout_s=settings.chunk_timeout_s
         ),
         fresh,
-        path=archive_path(config, name) if is_configured else None,
+        path=path,
         fingerprint=fingerprint(config),
+        rebuild=rebuilder(config, name) if can_rebuild and rebuilds_elsewhere else None,
         keeps_changes=bool(config.backend.url),
         duty=settings.duty,
         refresh_s=settings.refresh_s,
@@ -116,6 +130,7 @@ def fingerprint(config: Config) -> str:
             files.append([str(Path(file).resolve()), state.st_size, state.st_mtime_ns])
         except OSError:
             files.append([file, 0, 0])
-    parts: list[object] = [FORMAT_VERSION, REVISION, backend.kind, backend.url, backend.repository, files, backend.authorization.value]
-    parts += [index.class_predicate, index.excluded_namespaces, index.values_per_property, index.graphs]
+    parts: list[object] = [FORMAT_VERSION, REVISION, backend.kind, backend.url, backend.repository, files]
+    parts += [backend.authorization.value, index.class_predicate, index.excluded_namespaces]
+    parts += [index.values_per_property, index.graphs]
     return hashlib.blake2b(msgspec.json.encode(parts), digest_size=16).hexdigest()

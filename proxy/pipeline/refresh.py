@@ -30,6 +30,8 @@ from proxy.pipeline.journal import Journal
 
 Marker = Callable[[Backend], Awaitable[str | None]]
 """What the backend says of the state of its data, opaque; two that differ mean a change. None: it says nothing."""
+Rebuild = Callable[[Progress, int], Awaitable[bool]]
+"""(progress, epoch) → whether another process has built a new archive."""
 Fresh = Callable[[Backend, SupportIndex], Awaitable[bool]]
 LOCK_POLL_S = 0.2
 START_CHECK_S = 1.0
@@ -75,6 +77,7 @@ class Upkeep:
     Args:
         path: of the archive; None: memory only.
         fingerprint: of everything but the data that shapes the index.
+        rebuild: builds in another process; None: in this one, whose requests then feel the counting.
         keeps_changes: whether what is written through us is still there after a restart (not so with an embedded store).
         duty: share of the time in which a *re*build asks; the first build, which everybody waits for, does not pause.
         refresh_s: seconds between rebuilds, poll_s: between looks at the change marker; 0: never.
@@ -89,6 +92,7 @@ class Upkeep:
         *,
         path: Path | None = None,
         fingerprint: str = "",
+        rebuild: Rebuild | None = None,
         keeps_changes: bool = True,
         duty: float = 1.0,
         refresh_s: float = 0.0,
@@ -100,9 +104,11 @@ class Upkeep:
         self.is_fresh = is_fresh
         """Compares an index with the live counts of its properties and classes."""
         self._fingerprint = fingerprint
+        self._rebuild = rebuild
         self._keeps_changes = keeps_changes
         self._duty = duty
-        self._is_first = True
+        self.is_first = True
+        """Whether everybody waits for this build: nothing serves yet."""
         self._seen_marker: str | None = None
         self._marker_cost_s = 0.0
         self._loaded_mtime_ns = 0
@@ -149,7 +155,7 @@ class Upkeep:
         return found
 
     def _take(self, found: archive.Archived) -> Distilled:
-        self._is_first = False
+        self.is_first = False
         self._seen_marker = found.marker
         self.cost = {"queries": found.queries, "elapsed_s": round(found.elapsed_s, 3), "file_bytes": found.size_bytes}
         return Distilled(found.index, found.values, found.queries, found.elapsed_s, "archive")
@@ -191,15 +197,19 @@ class Upkeep:
         Raises:
             BackendError: the backend is gone.
         """
-        duty = 1.0 if self._is_first else self._duty
+        duty = 1.0 if self.is_first else self._duty
         if self.path is None:
             before = await self._ask_marker(backend)
             made = await self._build(backend, progress=progress, epoch=epoch, duty=duty)
             return await self._finish(backend, made, before)
+        if self._rebuild is not None and not self.is_first:
+            elsewhere = await self._build_elsewhere(backend, progress, epoch)
+            if elsewhere is not None:
+                return elsewhere
         asked_at = time.time()
         async with self._lock(progress) as had_to_wait:
             if had_to_wait and (found := await asyncio.to_thread(self._load)) is not None:
-                if found.index.built_at >= asked_at - 1 or self._is_first:
+                if found.index.built_at >= asked_at - 1 or self.is_first:
                     return self._take(found)
                 found.values.close()
             before = await self._ask_marker(backend)
@@ -215,6 +225,22 @@ class Upkeep:
             made = await self._finish(backend, made, before)
             values_path.unlink(missing_ok=True)
             return made
+
+    async def _build_elsewhere(self, backend: Backend, progress: Progress, epoch: int) -> Distilled | None:
+        """Have another process build, and load what it wrote; None: it could not."""
+        assert self._rebuild is not None
+        if not await self._rebuild(progress, epoch):
+            structlog.get_logger().warning("index_rebuild_failed", epoch=epoch)
+            return None
+        found = await asyncio.to_thread(self._load)
+        if found is None:
+            return None
+        made = self._take(found)
+        now = await self._ask_marker(backend)
+        self.has_moved = now is not None and found.marker is not None and now != found.marker
+        self._seen_marker = now
+        self.error = ""
+        return made
 
     async def _build_on_disk(
         self, backend: Backend, progress: Progress, epoch: int, duty: float, journal: Journal | None, values_path: Path
@@ -242,8 +268,8 @@ class Upkeep:
         self.has_moved = before is not None and after is not None and before != after
         self._seen_marker = after
         # An index of data that moved meanwhile is kept under the marker from before, so that nobody takes it for fresh.
-        saved = await asyncio.to_thread(self._save, made, before) if self._keeps_changes or self._is_first else made
-        self._is_first = False
+        saved = await asyncio.to_thread(self._save, made, before) if self._keeps_changes or self.is_first else made
+        self.is_first = False
         return saved
 
     async def change(
