@@ -106,9 +106,11 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
 
 
 def _counts_itself(plan: Plan, tree: Tree, schema: Schema) -> bool:
-    """Whether instances are sorted by how many of them there are, one by one: always 1."""
-    s = plan.sorting
-    if s is None or isinstance(s.term, Attribute) or len(tree.nodes) > 1:
+    """Whether instances are sorted, or chosen, by how many of them there are, one by one: always 1."""
+    s, n = plan.sorting, plan.counted
+    sorts = s is not None and not isinstance(s.term, Attribute)
+    bounds = n is not None and not isinstance(n.term, Attribute)
+    if not (sorts or bounds) or len(tree.nodes) > 1:
         return False
     terms = [x.term for x in plan.shown if x.aggregate is None] + ([plan.group] if plan.group is not None else [])
     return any(isinstance(t, ClassTerm) or t == schema.name_of(t.subject_class) or schema.is_unique(t) for t in terms)

@@ -20,6 +20,9 @@ def comparisons(cur: Cursor) -> list[Comparison]:
             i += 1
             continue
         comparison, end = c
+        if found and comparison.slot is None and i and cur.w[i - 1] in ("or", "and"):
+            # "a population over 4000 or under 100": the second bound is about the same.
+            comparison = replace(comparison, slot=found[-1].slot)
         found.append(comparison)
         i = max(end, i + 1)
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from proxy.query.term import RDF, RDF_TYPE, RDFS, XSD, XSD_STRING, Iri, Literal
@@ -61,7 +61,7 @@ class Filter:
     """*var* compared with *values*: one, two for BETWEEN, any number for IN, or with an aggregate over a query of its own.
     LANGUAGE: the one value is the language tag of *var*.
 
-    is_text_number: the literals are strings that hold numbers, so they are cast.
+    is_text_number: the literals are strings that hold numbers, so they are cast. otherwise: a filter that may hold instead.
     """
 
     var: str
@@ -69,6 +69,7 @@ class Filter:
     values: tuple[Literal, ...] = ()
     against: Query | None = None
     is_text_number: bool = False
+    otherwise: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +240,9 @@ class _Renderer:
         return lines
 
     def _filter(self, f: Filter) -> str:
+        if f.otherwise is not None:
+            sides = (replace(f, otherwise=None), f.otherwise)
+            return " || ".join(f"({x})" if f.operator is Operator.BETWEEN else x for x in map(self._filter, sides))
         value = self._number(f.var, f.is_text_number)
         if f.against is not None:
             return f"{value} {f.operator} ?{alias(f.against.columns[0])}"

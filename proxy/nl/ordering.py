@@ -29,7 +29,8 @@ def sorting(cur: Cursor) -> Ordering | None:
             "rank",
         ):
             for j in range(i + 1, min(i + 8, len(cur.w))):
-                if cur.w[j] in ("by", "of", "on"):
+                # "order quantity of" orders nothing; "in order of" does.
+                if cur.w[j] in ("by", "on") or (cur.w[j] == "of" and (w not in ("order", "rank") or j == i + 1)):
                     by = j
                     break
             if by is None and not re.search(
@@ -158,6 +159,16 @@ def grouping(cur: Cursor) -> Slot | None:
     return None
 
 
+def _asked_for(cur: Cursor, before: int) -> int | None:
+    """Where the question says how many it wants: "which three cities have the largest …"."""
+    for k in range(1, min(4, before - 1)):
+        number = cur.number_at(k)
+        if number is not None and 1 < number < 100 and cur.w[k - 1] in _ASKING and cur.items[k + 1].kind == "word":
+            return k
+    return None
+
+
+_ASKING = frozenset("which what the list show find give name".split())
 _MEASURES = frozenset("many much number numbers count counts amount most fewest least common top rate".split())
 
 
@@ -211,6 +222,9 @@ def superlative(cur: Cursor) -> Ordering | None:
             limit = int(number)
         elif word == "top" and (number := cur.number_at(j)) is not None:
             limit, j = int(number), j + 1
+        elif (k := _asked_for(cur, i)) is not None:
+            limit = int(cur.number_at(k) or 1)
+            cur.take(k, k + 1)
         hint, descending = dimension
         if word == "top" and j < n and w[j] in DIMENSIONS:
             hint, descending = DIMENSIONS[w[j]]

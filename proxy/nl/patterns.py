@@ -93,6 +93,13 @@ class Patterns:
             self.triples.append(Triple(node, a.path[0], c.literals[0]))
             return
         var = self.attribute(node, a)
+        if c.otherwise is not None:
+            first, other = (
+                Filter(var, x.operator, tuple(number_literal(n) for n in x.numbers), is_text_number=a.is_text_number)
+                for x in (c, c.otherwise)
+            )
+            self.filters.append(replace(first, otherwise=other))
+            return
         if c.against is not None:
             self.filters.append(
                 Filter(var, c.operator, against=_over_all(self.schema, a, c.against), is_text_number=a.is_text_number)

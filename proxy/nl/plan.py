@@ -20,13 +20,17 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """*attribute* compared with *literals* (or numbers), or with an aggregate of itself over all instances."""
+    """*attribute* compared with *literals* (or numbers), or with an aggregate of itself over all instances.
+
+    otherwise: a comparison of the same attribute that may hold in its place ("over 8 or under 5").
+    """
 
     attribute: Attribute
     operator: Operator
     literals: tuple[Literal, ...] = ()
     numbers: tuple[float, ...] = ()
     against: Aggregate | None = None
+    otherwise: Condition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,8 @@ class Planner:
                 groups.setdefault(c.value.attribute, []).append(c.value)
             else:
                 conditions.append(c.value)
+        if sketch.is_union and not sketch.is_both:
+            conditions = _alternatives(conditions)
         also: list[Condition] = []
         for a, same in groups.items():
             distinct = list(dict.fromkeys(same))
@@ -204,6 +206,15 @@ class Planner:
         used = [s.term for s in plan.shown] + [c.attribute for c in (*plan.conditions, *plan.absent)] + [plan.group]
         used += [plan.sorting.term if plan.sorting else None]
         return any(isinstance(t, Attribute) and words <= set(stems(t.words[0])) for t in used)
+
+
+def _alternatives(conditions: list[Condition]) -> list[Condition]:
+    """*conditions*, with two bounds of one number that cannot both be meant to hold ("over 8 or under 5") made alternatives."""
+    bounds = [c for c in conditions if c.numbers and c.attribute.is_number and c.against is None]
+    if len(bounds) != 2 or bounds[0].attribute != bounds[1].attribute or bounds[0] == bounds[1]:
+        return conditions
+    first, second = bounds
+    return [c for c in conditions if c not in bounds] + [replace(first, otherwise=second)]
 
 
 def _best_first(parts: Sequence[Sequence[Choice]], limit: int) -> Iterator[tuple[Choice, ...]]:

@@ -115,7 +115,7 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
         ):
             i += 1
             continue
-        at = i
+        at, prefix = i, ""
         aggregate: Aggregate | None = None
         is_distinct = at > 0 and w[at - 1] in ("different", "distinct", "unique")
         pending: list[Aggregate] = []
@@ -137,8 +137,12 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
             or w[i : i + 2] == ["numbers", "of"]
             or w[i : i + 2] == ["amount", "of"]
         ):
-            # "the total amount of rent" is a sum, "the amount of tenants" a number.
-            pending = [Aggregate.SUM] if w[i] == "amount" and pending == [Aggregate.SUM] else [Aggregate.COUNT]
+            # "the total amount of rent" is a sum, "the amount of tenants" a number; "the average number of rooms" is about a
+            # number that each has.
+            stored = bool(set(pending) & {Aggregate.AVG, Aggregate.MIN, Aggregate.MAX})
+            if not stored:
+                pending = [Aggregate.SUM] if w[i] == "amount" and pending == [Aggregate.SUM] else [Aggregate.COUNT]
+            prefix = "number of " if stored else ""
             cur.take(i, i + 2)
             i += 2
             while i < n and w[i] in ("the", "all", "different", "distinct", "unique", "total"):
@@ -149,6 +153,7 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
             break
         if not words:
             words, context = context, ""
+        words = prefix + words
         cur.take(at, end)
         aggregates: list[Aggregate | None] = [*pending] or [None]
         for aggregate in aggregates:

@@ -116,3 +116,42 @@ def test_highest_may_be_an_aggregate_or_an_order() -> None:
     found = sketches([Item(w, "word", i, i + 1) for i, w in enumerate("what is the maximum weight of lamps".split())])
     assert found[0].select[0].aggregate is Aggregate.MAX
     assert any(s.order is not None and s.order.is_descending for s in found)
+
+
+def test_a_number_that_is_stored_is_averaged() -> None:
+    """ "The average number of rooms" is about an attribute; "the number of rooms" is a count."""
+    slots = read("What is the minimum and maximum number of rooms of all flats?").select
+    assert [(s.words, s.aggregate) for s in slots] == [
+        ("number of rooms", Aggregate.MIN),
+        ("number of rooms", Aggregate.MAX),
+    ]
+    assert read("What is the number of rooms?").select[0].aggregate is Aggregate.COUNT
+    assert read("What is the total amount of rent?").select[0].aggregate is Aggregate.SUM
+
+
+@pytest.mark.parametrize(
+    ("question", "limit", "descending", "words"),
+    [
+        ("Which three towns have the largest population?", 3, True, "population"),
+        ("Which lamp is the heaviest?", 1, True, "weight"),
+        ("Which shop was opened first?", 1, False, "opened"),
+    ],
+)
+def test_extremes_wherever_they_stand(question: str, limit: int, descending: bool, words: str) -> None:
+    """The number may stand with the noun, the adjective behind it, and a verb may say what came first."""
+    order = read(question).order
+    assert order is not None
+    assert order.slot is not None
+    assert (order.limit, order.is_descending, order.slot.words) == (limit, descending, words)
+
+
+def test_of_every_groups_nothing_where_nothing_is_measured() -> None:
+    """ "The name of every shop" means all shops; "the number of clerks of every shop" is for each."""
+    assert read("Show the name and city of every shop").group is None
+    assert read("Show the number of clerks of every shop").group is not None
+
+
+def test_the_second_bound_is_about_the_same() -> None:
+    """ "over 8 or under 5": both bound what stands before."""
+    first, second = read("shops with a rent over 800 or under 500").comparisons
+    assert first.slot == second.slot
