@@ -183,17 +183,13 @@ class Application:
             case "lifespan":
                 await self._lifespan(receive, send)
 
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"].startswith("/-/"):
-            await self._pages(scope, receive, send)
-        else:
-            await self._admitted(scope, receive, send)
+    def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        app = self._pages if scope["path"].startswith("/-/") else self._admitted
+        return app(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == "/text2sparql":
-            await self._pages(scope, receive, send)
-        else:
-            await self._sparql(scope, receive, send)
+    def _answer(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        app = self._pages if scope["path"] == "/text2sparql" else self._sparql
+        return app(scope, receive, send)
 
     def numbers(self) -> str:
         """This process's page of ``/-/metrics``."""

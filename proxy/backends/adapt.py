@@ -65,7 +65,7 @@ def require_known_values(parameters: Sequence[tuple[str, str]], product: Product
 
 def head_size(request: BackendRequest) -> int:
     """Bytes of request line and fields, about."""
-    return len(request.target) + 16 + sum(len(name) + len(value) + 4 for name, value in request.headers)
+    return len(request.target) + 16 + sum([len(name) + len(value) + 4 for name, value in request.headers])
 
 
 def as_post(request: BackendRequest) -> BackendRequest:

@@ -58,6 +58,9 @@ HOP_BY_HOP = frozenset(
 
 def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Drop hop-by-hop fields and those that Connection names; keep order and repeats. Names must be in lower case."""
+    kept = [field for field in headers if field[0] not in HOP_BY_HOP]
+    if len(kept) == len(headers):
+        return kept
     named: set[bytes] = set()
     for name, value in headers:
         if name == b"connection":
@@ -65,8 +68,8 @@ def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
     if named - {b"close", b"keep-alive"}:
         # Nobody may make us drop these by naming them in Connection.
         named -= {b"host", b"content-length", b"content-type", b"authorization", b"accept", b"cache-control"}
-        return [field for field in headers if field[0] not in HOP_BY_HOP and field[0] not in named]
-    return [field for field in headers if field[0] not in HOP_BY_HOP]
+        return [field for field in kept if field[0] not in named]
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

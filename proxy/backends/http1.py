@@ -333,10 +333,10 @@ class Connection(asyncio.Protocol):
             self.headers = []  # an interim response (RFC 9110, 15.2); only the final one is the client's
             return
         self.status = status
-        self._is_framed = status in (204, 304) or any(
-            name == b"content-length" or (name == b"transfer-encoding" and value.lower().endswith(b"chunked"))
-            for name, value in self.headers
-        )
+        self._is_framed = status in (204, 304)
+        for name, value in self.headers:
+            if name == b"content-length" or (name == b"transfer-encoding" and value.lower().endswith(b"chunked")):
+                self._is_framed = True
         self.headers = end_to_end(self.headers)
         self._is_head_complete = True
         if self._is_head_request:

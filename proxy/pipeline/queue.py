@@ -76,15 +76,19 @@ class Place:
         self.position = 0
 
     async def __aenter__(self) -> Place:
-        queue = self._queue
-        if queue._free > 0:  # then nobody waits: whoever gives a place back hands it on
-            queue._free -= 1
-            queue._granted += 1
-            self._state = _State.HELD
-            self._since = queue._now()
-        else:
-            await queue._wait(self)
+        if not self._take():
+            await self._queue._wait(self)
         return self
+
+    def _take(self) -> bool:
+        queue = self._queue
+        if queue._free <= 0:
+            return False
+        queue._free -= 1  # nobody waits then: whoever gives a place back hands it on
+        queue._granted += 1
+        self._state = _State.HELD
+        self._since = queue._now()
+        return True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -225,7 +229,9 @@ class BackendQueue:
         Raises:
             BackendBusy: as ``place``. And what *open_* raises.
         """
-        place = await Place(self, client).__aenter__()
+        place = Place(self, client)
+        if not place._take():
+            await self._wait(place)
         try:
             response = await open_()
         except (asyncio.CancelledError, BackendTimeout) as error:

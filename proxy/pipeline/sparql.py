@@ -154,7 +154,7 @@ class SparqlPath:
             raise OperationForbidden("updates are not allowed here (policy.allow_updates, --allow-updates)")
         started = time.perf_counter()
         try:
-            exchange.parsed = await self._parse(operation.text)
+            exchange.parsed = self._recall(operation.text) or await self._parse(operation.text)
         except MalformedQuery as error:
             self._require_harmless(operation, error)
             exchange.verdict = "unparsed"
@@ -180,6 +180,13 @@ class SparqlPath:
             return  # the graphs of the protocol are not in the key
         if len(operation.text) <= CACHED_TEXT_LIMIT:
             _remember(self._allowed, key, parsed)
+
+    def _recall(self, text: str) -> ParsedOperation | None:
+        known = self._parsed.get(text)
+        if known is None or isinstance(known, MalformedQuery):
+            return None
+        self._parsed.move_to_end(text)
+        return known
 
     async def _parse(self, text: str) -> ParsedOperation:
         if len(text) > CACHED_TEXT_LIMIT:

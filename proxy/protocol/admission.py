@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from proxy.errors import BackendTimeout, ProxyError, RequestError
 from proxy.pipeline.exchange import Exchange
@@ -26,13 +26,15 @@ class Admission:
         self.limits = limits
         self._trusted = tuple(ipaddress.ip_network(name, strict=False) for name in trusted_proxies)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange: Exchange = scope[EXCHANGE]
         exchange.client = self.client_of(scope)
         if self.limits is None:
-            await self._app(scope, receive, send)
-            return
-        self.limits.require_admitted(exchange.client)
+            return self._app(scope, receive, send)
+        return self._limited(self.limits, exchange, scope, receive, send)
+
+    async def _limited(self, limits: ClientLimits, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        limits.require_admitted(exchange.client)
         error: BaseException | None = None
         try:
             await self._app(scope, receive, send)
@@ -40,7 +42,7 @@ class Admission:
             error = exc
             raise
         finally:
-            self._charge(self.limits, exchange, error)
+            self._charge(limits, exchange, error)
 
     def client_of(self, scope: Scope) -> str:
         """Whose request this is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from proxy.backends.base import BackendRequest, PathKind, end_to_end
@@ -289,6 +290,10 @@ def names_graph(query_string: bytes) -> bool:
     return b"graph" in query_string or b"default" in query_string
 
 
+_CONTINUED = frozenset([b"x-forwarded-for", b"forwarded", b"expect"])
+"""Fields that we go on with; but for Expect, which our server has answered."""
+
+
 def target(path: bytes, query_string: bytes) -> bytes:
     return path + b"?" + query_string if query_string else path
 
@@ -301,22 +306,21 @@ def _require_no_administration(refused: frozenset[str], parameters: Sequence[tup
 def forwarded(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The client's end-to-end fields, and who it is (RFC 7239; X-Forwarded-For for those that read only that)."""
     client = scope.get("client")
-    address = client[0] if client else "unknown"
-    node = f'"[{address}]"' if ":" in address else address
-    so_far: list[bytes] = []
-    forwarded_so_far: list[bytes] = []
-    kept = []
-    for name, value in end_to_end(headers):
-        if name == b"x-forwarded-for":
-            so_far.append(value)
-        elif name == b"forwarded":
-            forwarded_so_far.append(value)
-        elif name != b"expect":  # our server has answered it
-            kept.append((name, value))
-    own = f"for={node};proto={scope.get('scheme', 'http')}".encode("latin-1")
-    kept.append((b"x-forwarded-for", b", ".join([*so_far, address.encode("latin-1")])))
-    kept.append((b"forwarded", b", ".join([*forwarded_so_far, own])))
+    own = _own_fields(client[0] if client else "unknown", scope.get("scheme", "http"))
+    theirs = end_to_end(headers)
+    kept = [field for field in theirs if field[0] not in _CONTINUED]
+    if len(kept) == len(theirs):
+        return [*kept, *own]
+    for name, value in own:
+        kept.append((name, b", ".join([*(v for n, v in theirs if n == name), value])))
     return kept
+
+
+@lru_cache(1024)
+def _own_fields(address: str, scheme: str) -> tuple[tuple[bytes, bytes], ...]:
+    node = f'"[{address}]"' if ":" in address else address
+    own = f"for={node};proto={scheme}".encode("latin-1")
+    return (b"x-forwarded-for", address.encode("latin-1")), (b"forwarded", own)
 
 
 def read_prefer(prefer: str | None) -> tuple[Handling | None, bytes | None]:

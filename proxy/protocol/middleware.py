@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Awaitable
 
 import structlog
 
@@ -31,7 +32,9 @@ _CORS = (
         b"content-length, retry-after, sparlance-query, sparlance-risk, sparlance-status, sparlance-validation, x-request-id",
     ),
 )
-_CORS_NAMES = frozenset([_ALLOW_ORIGIN, b"access-control-allow-credentials", b"access-control-expose-headers"])
+_OWN_NAMES = frozenset(
+    [_ALLOW_ORIGIN, b"access-control-allow-credentials", b"access-control-expose-headers", b"x-request-id"]
+)
 PREFLIGHT_METHODS = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
 
 
@@ -57,14 +60,14 @@ class RequestLog:
         structlog.contextvars.bind_contextvars(request_id=request_id)
         status = size = 0
 
-        async def counted(message: Message) -> None:
+        def counted(message: Message) -> Awaitable[None]:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = with_own_fields(message["headers"], request_id)
             elif message["type"] == "http.response.body":
                 size += len(message.get("body", b""))
-            await send(message)
+            return send(message)
 
         outcome, is_broken = "", False
         try:
@@ -124,7 +127,7 @@ def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str)
 
 def with_own_fields(headers: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
     """Add the request id and exactly one Access-Control-Allow-Origin, whatever the backend says about either."""
-    kept = [f for f in headers if f[0] not in _CORS_NAMES and f[0] != b"x-request-id"]
+    kept = [f for f in headers if f[0] not in _OWN_NAMES]
     return [*kept, *_CORS, (b"x-request-id", request_id.encode("latin-1"))]
 
 
