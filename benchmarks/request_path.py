@@ -35,6 +35,7 @@ from proxy.backends.http1 import Connection
 from proxy.backends.remote import RemoteBackend
 from proxy.config import LogSettings, load_config
 from proxy.pipeline.distil import distil
+from proxy.server import spare_collector
 
 ROW = b'{"p":{"type":"uri","value":"http://e/p"},"o":{"type":"literal","value":"an entity"}}'
 BODY = b'{"head":{"vars":["p","o"]},"results":{"bindings":[' + b",".join([ROW] * 15) + b"]}}"
@@ -142,6 +143,7 @@ class Bench:
             store = EmbeddedBackend.load([file.name])
         self.index = (await distil(store, config.index)).index
         self.ours, self.bare = serve(self.app), serve(bare)
+        spare_collector()
         return self
 
     async def run(self, requests: int, *, mode: str) -> float:

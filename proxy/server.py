@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import ipaddress
 import math
 import signal
@@ -88,6 +89,17 @@ def run(app: Callable[..., Any], listener: socket.socket, settings: ServerSettin
     return server.started
 
 
+def spare_collector() -> None:
+    """Have Python's collector of cycles look at what is there now no more, and at what is new less often.
+
+    Requests leave no cycles behind, and each makes some hundred objects: with the defaults the collector runs every few
+    requests, for a tenth of their CPU.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 def _ignore(number: int, frame: FrameType | None) -> None:
     """A signal that uvicorn has dealt with."""
 
@@ -100,4 +112,5 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         if self.started:
+            spare_collector()
             await self._announce()
