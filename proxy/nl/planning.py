@@ -13,8 +13,10 @@ from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.plan import Condition, CountCondition, Plan, Shown, Sorting, owner
 from proxy.nl.readings import Choice, Readings
 from proxy.nl.schema import Attribute, ClassTerm, Schema
-from proxy.nl.sketch import Item, Sketch
+from proxy.nl.sketch import EVERYTHING, Item, Sketch
 from proxy.nl.words import STOPWORDS, stems
+
+_ATTRIBUTES_MOST = 20
 
 
 @dataclass(slots=True)
@@ -72,6 +74,8 @@ class Planner:
         items, anchors = self.items, self.anchors
         shown = tuple(c.value for c in chosen if isinstance(c.value, Shown))
         shown = tuple(dict.fromkeys(shown))
+        if sketch.note == EVERYTHING and len(shown) == 1 and isinstance(shown[0].term, ClassTerm):
+            shown = self._everything(shown[0].term) or shown
         sorting = next((c.value for c in chosen if isinstance(c.value, Sorting)), None)
         if any(c.value == "shown" for c in chosen) and shown:
             first = shown[0].term if isinstance(shown[0].term, Attribute) else self.schema.name_of(shown[0].term.iri)
@@ -199,6 +203,15 @@ class Planner:
                     )
             for class_ in sorted(near)[:3]:
                 yield replace(base, anchors=positives, absent_class=class_), scores | {"absent_guess": 1.0}
+
+    def _everything(self, class_: ClassTerm) -> tuple[Shown, ...]:
+        """All that every instance has, so that asking for it leaves none out; what names it comes first."""
+        held = [
+            a for a in self.schema.attributes_of.get(class_.iri, ())
+            if a.count >= class_.instances and a not in self.schema.relations
+        ]  # fmt: skip
+        name = self.schema.name_of(class_.iri)
+        return tuple(Shown(a) for a in sorted(held, key=lambda a: a != name)[:_ATTRIBUTES_MOST])
 
     def _is_said_by_attribute(self, anchor: Anchor, plan: Plan) -> bool:
         """Whether the anchor's words belong to an attribute that the plan uses ("country code" names no country)."""

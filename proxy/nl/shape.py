@@ -17,19 +17,23 @@ from proxy.nl.english import AGGREGATES, AUXILIARY, NEGATIONS
 from proxy.nl.ir import Aggregate
 from proxy.nl.ordering import grouping, sorting, superlative
 from proxy.nl.showing import select
-from proxy.nl.sketch import Item, Ordering, Sketch
+from proxy.nl.sketch import EVERYTHING, Item, Ordering, Sketch, Slot
+
+_INFORMATION = frozenset("info information details data attributes fields columns".split())
 
 
 def sketches(items: Sequence[Item]) -> list[Sketch]:
     """The readings of a question, likeliest first; at least one."""
     first = read(items)
     found = [first]
+    if (whole := _everything(items, first)) is not None:
+        found = [whole, first]
     end = next((i for i, item in enumerate(items[:-1]) if item.text in (".", "?", "!")), None)
     later = tuple(s for s in first.select if end is not None and s.at > end)
     if later and len(later) < len(first.select) and not any(s.aggregate for s in first.select):
         # "Which shops are open? List their names." asks for the names only.
         first = replace(first, select=later)
-        found = [first, replace(found[0], note="both sentences")]
+        found = [first, replace(found[-1], note="both sentences")]
     # "the highest salary" may be MAX, or the entity with it; "how many X" may be stored as a number.
     if first.order is not None and first.order.limit == 1 and len(first.select) == 1 and first.order.adjective:
         lower = first.order.adjective
@@ -66,6 +70,20 @@ def sketches(items: Sequence[Item]) -> list[Sketch]:
     if first.group is not None:
         found.append(replace(first, group=None, note="no grouping"))
     return found
+
+
+def _everything(items: Sequence[Item], first: Sketch) -> Sketch | None:
+    """ "All the information about X": the sketch that shows every attribute of X; None where nothing like it is said."""
+    words = [i.lower for i in items]
+    for i, w in enumerate(words):
+        is_whole = bool({"all", "any", "every", "full"} & set(words[max(0, i - 2) : i]))
+        said = (w in _INFORMATION and is_whole) or w == "everything"
+        if said and words[i + 1 : i + 2] and words[i + 1] in ("about", "on", "of", "for", "regarding"):
+            cur = Cursor(items)
+            text, _, end = cur.phrase(i + 2)
+            if text:
+                return replace(first, select=(Slot(text, "", i + 2, end),), note=EVERYTHING)
+    return None
 
 
 def read(items: Sequence[Item]) -> Sketch:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from proxy.nl.ir import Aggregate, Operator
 
+EVERYTHING = "everything"
+"""Note of a sketch that shows all attributes of the one class in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:

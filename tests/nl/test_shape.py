@@ -9,13 +9,17 @@ from proxy.nl.sketch import Item, Sketch
 from proxy.nl.words import expand, tokenize
 
 
-def read(question: str) -> Sketch:
+def items_of(question: str) -> list[Item]:
     items = []
     for t in tokenize(expand(question)):
         number = as_number(t.text)
         kind = "number" if number is not None else "word" if t.text[0].isalnum() or t.text == "'s" else "mark"
         items.append(Item(t.text, kind, t.start, t.end, number=number))
-    return sketches(items)[0]
+    return items
+
+
+def read(question: str) -> Sketch:
+    return sketches(items_of(question))[0]
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,14 @@ def test_extremes_wherever_they_stand(question: str, limit: int, descending: boo
     assert order is not None
     assert order.slot is not None
     assert (order.limit, order.is_descending, order.slot.words) == (limit, descending, words)
+
+
+def test_everything_about_a_thing() -> None:
+    """ "All the information about" is no attribute; "the information of" may be one."""
+    (slot,) = sketches(items_of("List all the information about volunteers"))[0].select
+    assert slot.words == "volunteers"
+    assert sketches(items_of("List all the information about volunteers"))[0].note == "everything"
+    assert not any(s.note == "everything" for s in sketches(items_of("Show the information of volunteers")))
 
 
 def test_of_every_groups_nothing_where_nothing_is_measured() -> None:
