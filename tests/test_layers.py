@@ -40,7 +40,7 @@ EDGES = {
     "uvicorn": ["proxy/server.py"],
     "httpx": ["proxy/backends/"],
     "httptools": ["proxy/backends/"],
-    "pyoxigraph": ["proxy/backends/embedded.py", "proxy/query/syntax.py"],
+    "pyoxigraph": ["proxy/backends/embedded.py"],
     "rapidfuzz": ["proxy/index/"],
     "redis": ["proxy/pipeline/cache_redis.py"],
     "onnxruntime": ["proxy/nl/onnx.py"],

@@ -36,6 +36,7 @@ from proxy.query.model import Load, Service, walk
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
 from proxy.query.parse import parse
 from proxy.query.term import RDF_LANG_STRING, XSD_STRING, BlankNode, Iri, Literal, RdfTerm, TripleTerm
+from proxy.query.weight import is_heavier
 
 SOLUTION_WRITERS = {
     "json": ox.QueryResultsFormat.JSON,
@@ -52,6 +53,9 @@ RDF_FORMATS = {
     "json-ld": ox.RdfFormat.JSON_LD,
     "n3": ox.RdfFormat.N3,
 }
+LIMIT_TOKENS = 50_000
+LIMIT_DEPTH = 20_000
+"""What a stack of ``workers.STACK_BYTES`` holds, several times over, of every construct (docs/decisions.md)."""
 QUADS = ("n-quads", "trig", "json-ld")
 _SD = "http://www.w3.org/ns/sparql-service-description#"
 T = TypeVar("T")
@@ -221,7 +225,7 @@ class EmbeddedBackend:
 
     def _evaluate(self, text: str, base: str | None, dataset: DatasetDescription, is_union: bool) -> Any:
         """Begin a query; raises _Refusal for what the client can see."""
-        _require_local(text)
+        _require_safe(text)
         if is_union and dataset:
             raise _Refusal(400, "union-default-graph cannot be combined with default-graph-uri and named-graph-uri")
         graphs: dict[str, Any] = {}
@@ -259,7 +263,7 @@ class EmbeddedBackend:
             raise _Refusal(400, "the embedded store does not know using-graph-uri; write USING in the update")
 
         def run() -> BackendResponse:
-            _require_local(operation.text)
+            _require_safe(operation.text)
             try:
                 self._store.update(operation.text, base_iri=base)
             except SyntaxError as error:
@@ -394,8 +398,12 @@ def _text(status: int, text: str) -> BufferedResponse:
     return BufferedResponse(status, ((b"content-type", TEXT),), text.encode("utf-8"))
 
 
-def _require_local(text: str) -> None:
-    """Keep everything away from the store that would make it send requests."""
+def _require_safe(text: str) -> None:
+    """Keep everything away from the store that would overflow its stack or make it send requests."""
+    if is_heavier(text, limit_tokens=LIMIT_TOKENS, limit_depth=LIMIT_DEPTH):
+        raise _Refusal(
+            400, f"The embedded store takes {LIMIT_TOKENS:,} tokens outside of inline data and nesting of {LIMIT_DEPTH:,}"
+        )
     if not holds_keyword(text, "SERVICE", "LOAD"):
         return
     try:

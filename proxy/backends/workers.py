@@ -6,6 +6,10 @@ import queue
 import threading
 from collections.abc import Callable
 
+STACK_BYTES = 256 * 1024 * 1024
+"""Address space, not memory: pages are taken as the stack grows. pyoxigraph recurses over the text and its algebra; with the
+usual 8 MB, a query of 16,000 characters ends the process."""
+
 
 class Workers:
     """Up to *limit* daemon threads, made when needed. Daemons: a call that never ends must not keep the process alive."""
@@ -24,8 +28,15 @@ class Workers:
                 self._idle -= 1
             elif self._threads < self._limit:
                 self._threads += 1
-                threading.Thread(target=self._work, name="sparlance-store", daemon=True).start()
+                self._start()
         self._jobs.put(job)
+
+    def _start(self) -> None:
+        before = threading.stack_size(STACK_BYTES)
+        try:
+            threading.Thread(target=self._work, name="sparlance-store", daemon=True).start()
+        finally:
+            threading.stack_size(before)
 
     def close(self) -> None:
         """Let idle threads end."""
