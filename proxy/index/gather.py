@@ -41,8 +41,9 @@ def gather_values(tally: Tally, values: ValueIndexBuilder, excluded: frozenset[s
         numbers: list[float] = []
         times: list[str] = []
         has_text, too_long = False, 0
+        literal, is_iri, iri = tally.literal, tally.is_iri, tally.iri
         for i, n, s in zip(literals.tolist(), counts.tolist(), subjects.tolist(), strict=True):
-            text, datatype, language = tally.literal[i]
+            text, datatype, language = literal[i]
             if datatype in _PLAIN:
                 has_text = True
                 language = language and language.lower()
@@ -54,7 +55,7 @@ def gather_values(tally: Tally, values: ValueIndexBuilder, excluded: frozenset[s
             if len(text) > LONGEST:
                 too_long += 1
             elif len(found) < cap:
-                found.append((text, language, datatype, n, tally.iri(s) if n == 1 and tally.is_iri[s] else None))
+                found.append((text, language, datatype, n, iri(s) if n == 1 and is_iri[s] else None))
         if class_ is not None and has_text:
             total, seen = int(np.sum(counts)), sum(e[3] for e in found)
             naming = total if property_ in LABELS else total * sum(e[4] is not None for e in found) / max(1, seen)

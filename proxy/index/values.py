@@ -254,6 +254,7 @@ class ValueIndexBuilder:
         self._connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
         self._iris: dict[str, int] = {}
         self._texts: dict[str, int] = {}
+        self._spelt: dict[str, int] = {}
         self._pending: list[tuple[int, str]] = []
         self._known_lengths = np.zeros(1, dtype=np.int16)
 
@@ -288,7 +289,12 @@ class ValueIndexBuilder:
         return known
 
     def _text_id(self, text: str) -> int:
-        normalised = normalise(text)
+        if (known := self._spelt.get(text)) is not None:
+            return known
+        known = self._spelt[text] = self._normalised_id(normalise(text))
+        return known
+
+    def _normalised_id(self, normalised: str) -> int:
         known = self._texts.get(normalised)
         if known is None:
             known = self._texts[normalised] = len(self._texts) + 1
@@ -345,6 +351,7 @@ class ValueIndexBuilder:
     def finish(self) -> ValueIndex:
         """Build the look-up structures; the builder is spent."""
         self._texts.clear()
+        self._spelt.clear()
         self._connection.commit()
         self._connection.executescript(_INDICES)
         last = self._connection.execute("SELECT COALESCE(MAX(id), 0) FROM text").fetchone()[0]

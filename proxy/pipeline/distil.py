@@ -45,8 +45,8 @@ _ORDERS = 8
 
 Method = Literal["auto", "ask", "download"]
 """ask: chunk by chunk. download: every triple once, counted here. auto: download up to DOWNLOAD_MOST triples."""
-DOWNLOAD_MOST = 2_000_000
-"""Triples; up to here downloading is faster at any measured size, and takes less than 1 GB (docs/index.md)."""
+DOWNLOAD_MOST = 1_500_000
+"""Triples; downloading was faster at any measured size, but takes up to 650 bytes a triple: 1 GB here (docs/index.md)."""
 
 
 class IndexSettings(Protocol):
