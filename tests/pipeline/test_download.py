@@ -32,7 +32,8 @@ def both_ways(store: ox.Store, settings=SETTINGS, **more):
 def entries(values):
     rows = values._rows(
         "SELECT entry.text, language, d.value, p.value, c.value, count, subject, normalised FROM entry "
-        "JOIN iri AS d ON d.id = datatype_id LEFT JOIN iri AS p ON p.id = property_id LEFT JOIN iri AS c ON c.id = class_id JOIN text ON text.id = text_id"
+        "JOIN iri AS d ON d.id = datatype_id LEFT JOIN iri AS p ON p.id = property_id "
+        "LEFT JOIN iri AS c ON c.id = class_id JOIN text ON text.id = text_id"
     )
     pairs = values._rows(
         "SELECT c.value, p.value, number_of_distinct, low, high, earliest, latest, is_complete FROM pair "
