@@ -73,7 +73,7 @@ def deep(triples: int, rng: random.Random) -> Iterator[str]:
 
 
 def wikidata(triples: int, rng: random.Random) -> Iterator[str]:
-    """Items with a label in two languages, one class each as a rule, statements to items most of which are described nowhere."""
+    """Items with two labels, one class each as a rule, and statements to items most of which are described nowhere."""
     classes, properties, items = 10_000, 2_000, max(1, triples // 6)
     node = 0
     while True:

@@ -64,7 +64,8 @@ def measure(options: argparse.Namespace) -> None:
                 f'[index]\ndirectory = "{folder}"\nmethod = "{options.method}"\nduty = {options.duty}\npoll_s = 0.0\n'
                 f'[nl]\nenabled = false\n[log]\nlevel = "error"\n[cache]\nenabled = false\n'
             )
-            command = [sys.executable, "-m", "proxy", "serve", "--config", str(settings), "--url", server.url, "--port", str(port)]
+            command = [sys.executable, "-m", "proxy", "serve", "--config", str(settings)]
+            command += ["--url", server.url, "--port", str(port)]
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             try:
                 while True:

@@ -40,9 +40,10 @@ class Failure:
 class Scope:
     """Which graphs the index is about.
 
-    parameters: protocol parameters that choose them. dump: path of the graph store that gives them all; empty: by CONSTRUCT,
-    for which Oxigraph keeps every triple in memory to send none twice. is_listed: all named graphs, merged by FROM, for a
-    backend that has no parameter for it. covers_named_graphs: the default graph that is read so holds every triple of every graph.
+    parameters: protocol parameters that choose them. dump: path of the graph store that gives them all; empty: by
+    CONSTRUCT, for which Oxigraph keeps every triple in memory to send none twice. is_listed: all named graphs, merged by
+    FROM, for a backend that has no parameter for it. covers_named_graphs: the default graph that is read so holds every
+    triple of every graph.
     """
 
     parameters: Parameters = ()
