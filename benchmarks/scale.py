@@ -2,8 +2,9 @@
 
 python -m benchmarks.scale SHAPE TRIPLES [--method ask|download|both] [--duty F] [--keep FOLDER]
 
-In the same run: the time of streaming the whole graph out of that server as N-Triples and counting M in one pass of Python (the yardstick),
-and of the build with its archive written. Each is measured in a process of its own, so that peaks of memory are too.
+In the same run: the time of streaming the whole graph out of that server as N-Triples and counting M in one pass of Python
+(the yardstick), and of the build with its archive written. Each is measured in a process of its own, so that peaks of memory
+are too.
 """
 
 from __future__ import annotations
