@@ -53,14 +53,14 @@ def is_info() -> bool:
     return _is_info or not structlog.is_configured()
 
 
-def exchange(fields: dict[str, object], *, request_id: str) -> None:
-    """Log the event ``exchange``, of level info.
+def exchange(fields: dict[str, object]) -> None:
+    """Log the event ``exchange``, of level info; *fields*, with request_id among them, are taken over.
 
     As JSON it takes the short way: the same line as through structlog's chain of processors, at a fifth of the time.
     """
     if _lines is not None and _processors[-1] is _to_json and structlog.is_configured():
-        line = {**fields, "request_id": request_id, "event": "exchange", "level": "info", "time": _now()}
-        _lines.msg(_encode(line).decode())
+        fields["event"], fields["level"], fields["time"] = "exchange", "info", _now()
+        _lines.write(_encode(fields))
     else:
         structlog.get_logger().info("exchange", **fields)
 
@@ -70,6 +70,14 @@ class _Lines:
 
     def __init__(self, file: TextIO) -> None:
         self._write, self._flush = file.write, file.flush
+        # Of a file the raw one, without the layers of text and buffer; a test's stand-in may have none.
+        self._raw = getattr(getattr(file, "buffer", None), "raw", None)
+
+    def write(self, line: bytes) -> None:
+        if self._raw is not None:
+            self._raw.write(line + b"\n")
+        else:
+            self.msg(line.decode())
 
     def msg(self, line: str) -> None:
         self._write(line + "\n")

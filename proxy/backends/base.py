@@ -97,7 +97,7 @@ class BackendResponse(Protocol):
     the piece just given can be sent as the last one.
 
     One that also has ``take_whole`` gives with it the whole body at once, where that has all arrived and nothing of it was read;
-    else None. Small answers come so, and to make two generators for one piece costs as much as forwarding it.
+    else None; then there is nothing left to be closed. Small answers come so, and to make two generators for one piece costs as much as forwarding it.
     """
 
     @property

@@ -367,12 +367,13 @@ def announced_length(headers: Headers) -> int | None:
     return None
 
 
+_NOT_RENDERED = HOP_BY_HOP | {b"content-length"}
+
+
 def render_head(request: BackendRequest, length: int | None) -> bytes:
     """Write request line and fields; *length* of the body, None for chunked. Framing fields of the client are replaced."""
     lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode("ascii"), request.target)]
-    for name, value in request.headers:
-        if name != b"content-length" and name not in HOP_BY_HOP:
-            lines.append(b"%b: %b\r\n" % (name, value))
+    lines += [b"%b: %b\r\n" % (name, value) for name, value in request.headers if name not in _NOT_RENDERED]
     if length is None:
         lines.append(b"transfer-encoding: chunked\r\n")
     elif length or request.method not in ("GET", "HEAD", "OPTIONS", "DELETE"):

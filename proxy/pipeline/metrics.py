@@ -11,6 +11,9 @@ BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 """Upper bounds of the classes of a histogram; one more class has no bound."""
 
 
+BOUNDS_MS = tuple(bound * 1000 for bound in BOUNDS_S)
+
+
 class Histogram:
     """How often a time fell into which class. counts: not cumulated, one more than BOUNDS_S."""
 
@@ -54,9 +57,11 @@ class Metrics:
         self.broken += is_broken
         stages = self.stages
         for name, milliseconds in exchange.timings_ms.items():
-            if name not in stages:
-                stages[name] = Histogram()
-            stages[name].observe(milliseconds / 1000)
+            stage = stages.get(name)
+            if stage is None:
+                stage = stages[name] = Histogram()
+            stage.counts[bisect_left(BOUNDS_MS, milliseconds)] += 1
+            stage.total_s += milliseconds / 1000
         if "total" not in stages:
             stages["total"] = Histogram()
         stages["total"].observe(time.perf_counter() - exchange.started_at)

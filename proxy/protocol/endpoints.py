@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
-from proxy.backends.base import BackendRequest, PathKind, end_to_end
+from proxy.backends.base import HOP_BY_HOP, BackendRequest, PathKind, end_to_end
 from proxy.errors import MethodNotAllowed, OperationForbidden, UnknownPath
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath
@@ -292,6 +292,7 @@ def names_graph(query_string: bytes) -> bool:
 
 _CONTINUED = frozenset([b"x-forwarded-for", b"forwarded", b"expect"])
 """Fields that we go on with; but for Expect, which our server has answered."""
+_CHANGED = HOP_BY_HOP | _CONTINUED
 
 
 def target(path: bytes, query_string: bytes) -> bytes:
@@ -307,10 +308,11 @@ def forwarded(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tupl
     """The client's end-to-end fields, and who it is (RFC 7239; X-Forwarded-For for those that read only that)."""
     client = scope.get("client")
     own = _own_fields(client[0] if client else "unknown", scope.get("scheme", "http"))
+    kept = [field for field in headers if field[0] not in _CHANGED]
+    if len(kept) == len(headers):
+        return [*kept, *own]
     theirs = end_to_end(headers)
     kept = [field for field in theirs if field[0] not in _CONTINUED]
-    if len(kept) == len(theirs):
-        return [*kept, *own]
     for name, value in own:
         kept.append((name, b", ".join([*(v for n, v in theirs if n == name), value])))
     return kept

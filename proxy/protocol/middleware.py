@@ -6,8 +6,8 @@ broken off instead, so that no client takes a part for the whole.
 
 from __future__ import annotations
 
+import random
 import re
-import secrets
 import time
 from collections.abc import Awaitable
 
@@ -55,7 +55,7 @@ class RequestLog:
             return
         headers = scope["headers"]
         sent_id = field(headers, b"x-request-id")
-        request_id = sent_id if sent_id is not None and _REQUEST_ID.fullmatch(sent_id) else secrets.token_hex(8)
+        request_id = sent_id if sent_id is not None and _REQUEST_ID.fullmatch(sent_id) else f"{random.getrandbits(64):016x}"
         exchange = scope[EXCHANGE] = Exchange(request_id)
         structlog.contextvars.bind_contextvars(request_id=request_id)
         status = size = 0
@@ -107,6 +107,7 @@ def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str)
         "status": status,
         "bytes": size,
         "total_ms": round((time.perf_counter() - exchange.started_at) * 1000, 2),
+        "request_id": exchange.request_id,
     }
     for name, ms in exchange.timings_ms.items():
         fields[name + "_ms"] = round(ms, 2)
@@ -122,7 +123,7 @@ def _log(scope: Scope, exchange: Exchange, status: int, size: int, outcome: str)
         fields["source"] = exchange.source
     if outcome:
         fields["outcome"] = outcome
-    log.exchange(fields, request_id=exchange.request_id)
+    log.exchange(fields)
 
 
 def with_own_fields(headers: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:

@@ -11,13 +11,13 @@ from proxy.protocol.results import empty_result
 
 async def relay(exchange: Exchange, response: BackendResponse, send: Send) -> None:
     """Send a backend's response as it arrives; whatever ends this early closes its connection."""
+    status, headers = response.status, [*response.headers, *exchange.added_headers]
+    take = getattr(response, "take_whole", None)
+    if take is not None and (body := take()) is not None:
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return
     try:
-        status, headers = response.status, [*response.headers, *exchange.added_headers]
-        take = getattr(response, "take_whole", None)
-        if take is not None and (body := take()) is not None:
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": body})
-            return
         await send({"type": "http.response.start", "status": status, "headers": headers})
         async for piece in response.chunks():
             is_last = getattr(response, "is_complete", False)
