@@ -135,7 +135,8 @@ def _index_build(parsed: argparse.Namespace) -> int:
 def _index_verify(parsed: argparse.Namespace) -> int:
     from proxy.commands import verify_index
 
-    return verify_index(_config(parsed), cells=parsed.cells, paths=parsed.paths, seed=parsed.seed, as_json=parsed.format == "json")
+    as_json = parsed.format == "json"
+    return verify_index(_config(parsed), cells=parsed.cells, paths=parsed.paths, seed=parsed.seed, as_json=as_json)
 
 
 def _config_check(parsed: argparse.Namespace) -> int:
@@ -288,7 +289,7 @@ def parser() -> argparse.ArgumentParser:
         index,
         "build",
         _index_build,
-        "Build the index and keep it in its file, for a server to start from. Goes on where a build that was killed had come to.",
+        "Build the index and keep it in its file, for a server to start from. Goes on where a killed build had come to.",
         "sparlance index build --url http://127.0.0.1:7878",
     )
     _reads_from(build)
@@ -300,7 +301,7 @@ def parser() -> argparse.ArgumentParser:
         "sparlance index verify --load graph.ttl --paths 500",
     )
     _reads_from(verify)
-    verify.add_argument("--cells", type=int, default=40, metavar="N", help="(class, property, class) to count again; default 40")
+    verify.add_argument("--cells", type=int, default=40, metavar="N", help="(class, property, class) to recount; default 40")
     verify.add_argument("--paths", type=int, default=100, metavar="N", help="paths to walk; default 100")
     verify.add_argument("--seed", type=int, default=0, metavar="N", help="another number: other cells and paths; default 0")
     verify.add_argument("--format", choices=("text", "json"), default="text", help="default: text")

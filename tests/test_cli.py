@@ -212,7 +212,7 @@ def test_index_show_counts(graph, capsys):
 
 
 def test_index_ttql_describes(graph, capsys):
-    """The TTQL document on stdout and nothing else, of the classes that are wanted, within the budget; bad numbers are usage."""
+    """The TTQL document on stdout and nothing else, of the classes wanted, within the budget; bad numbers are usage."""
     assert main(["index", "ttql", "--load", graph, "--class", "http://e.example/Mill", "--depth", "2", "--sample", "5"]) == 0
     told = capsys.readouterr()
     (pattern,) = parse_ttql(told.out).patterns

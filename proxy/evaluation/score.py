@@ -1,6 +1,6 @@
 """Whether an answer is the right one: three ways to compare solution sequences, by what a person would call the same.
 
-*strict*: the same number of columns and, in some order of them, the same set of rows; where the right answer fixes an order, the
+*strict*: the same number of columns and, in some order of them, the same set of rows; where the right answer has an order, the
 same rows in it, ties free. *columns*: extra columns and the order of rows are forgiven. *f1*: harmonic mean of precision and
 recall over the set of all values, names and types ignored, as TEXT2SPARQL scores; two empty answers are alike.
 """
@@ -103,7 +103,9 @@ def set_f1(gold: Answer, got: Answer) -> float:
     return 2 * len(want & have) / (len(want) + len(have))
 
 
-def score(golds: Sequence[Answer], got: Answer | None, *, groups: Sequence[int] | None = None, abstained: bool = False) -> Score:
+def score(
+    golds: Sequence[Answer], got: Answer | None, *, groups: Sequence[int] | None = None, abstained: bool = False
+) -> Score:
     """Score *got* against each of the accepted answers *golds*, and take the best. None: it abstained, or its query failed."""
     if got is None:
         return Score(0.0, 0.0, 0.0, ErrorKind.ABSTAINED if abstained else ErrorKind.FAILED)

@@ -1,7 +1,7 @@
 """Documents without solutions, read back by another library."""
 
-import pytest
 import pyoxigraph as ox
+import pytest
 
 from proxy.errors import NotAcceptable
 from proxy.protocol.results import empty_result
