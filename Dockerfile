@@ -3,7 +3,7 @@
 #   docker build -t sparlance .
 #   docker run --rm -p 127.0.0.1:8080:8080 -v "$PWD/data:/data:ro" sparlance serve --load /data/graph.ttl
 #
-# The GPU build of the models' runtime runs on the CPU as well. For a GPU, start from an image with CUDA 12 and cuDNN 9.
+# The GPU build of the models' runtime runs on the CPU as well. For a GPU, start from an image with CUDA 13 and cuDNN 9.
 
 FROM python:3.12-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
