@@ -212,6 +212,7 @@ class Application:
         for dataset in self.datasets:
             await dataset.aclose()
         await self.plugins.shutdown()
+        self._http.flush()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:

@@ -53,13 +53,16 @@ def is_info() -> bool:
     return _is_info or not structlog.is_configured()
 
 
-def exchange(fields: dict[str, object]) -> None:
+def exchange(fields: dict[str, object], *, at_ns: int) -> None:
     """Log the event ``exchange``, of level info; *fields*, with request_id among them, are taken over.
+
+    Args:
+        at_ns: when it was, in nanoseconds since 1970.
 
     As JSON it takes the short way: the same line as through structlog's chain of processors, at a fifth of the time.
     """
     if _lines is not None and _processors[-1] is _to_json and structlog.is_configured():
-        fields["event"], fields["level"], fields["time"] = "exchange", "info", _now()
+        fields["event"], fields["level"], fields["time"] = "exchange", "info", _iso(at_ns)
         _lines.write(_encode(fields))
     else:
         structlog.get_logger().info("exchange", **fields)
@@ -89,18 +92,17 @@ class _Lines:
 _second, _until_second = 0, ""
 
 
-def _now() -> str:
+def _iso(at_ns: int) -> str:
     """ISO 8601 in UTC, to the microsecond."""
     global _second, _until_second
-    micros = time.time_ns() // 1000
-    second, micros = divmod(micros, 1_000_000)
+    second, micros = divmod(at_ns // 1000, 1_000_000)
     if second != _second:
         _second, _until_second = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
     return f"{_until_second}.{micros:06}Z"
 
 
 def _add_time(logger: Any, name: str, event: Any) -> Any:
-    event["time"] = _now()
+    event["time"] = _iso(time.time_ns())
     return event
 
 
