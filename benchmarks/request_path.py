@@ -44,7 +44,8 @@ ANSWER = (
     b"transfer-encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
 )
 GRAPH = "".join(
-    f'<http://e/s{i}> a <http://e/C{i % 20}> ; <http://e/name> "entity {i}" ; <http://e/n> {i} ; <http://e/p{i % 7}> <http://e/s{i * 7 % 500}> .\n'
+    f'<http://e/s{i}> a <http://e/C{i % 20}> ; <http://e/name> "entity {i}" ; <http://e/n> {i} ; '
+    f"<http://e/p{i % 7}> <http://e/s{i * 7 % 500}> .\n"
     for i in range(500)
 )
 
@@ -109,7 +110,14 @@ async def bare(scope: Any, receive: Any, send: Any) -> None:
 
 def serve(app: Any) -> tuple[HttpToolsProtocol, Client]:
     config = uvicorn.Config(
-        app, http="httptools", lifespan="off", log_config=None, access_log=False, server_header=False, date_header=False, proxy_headers=False
+        app,
+        http="httptools",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
     )
     config.load()
     protocol, client = HttpToolsProtocol(config, ServerState(), {}), Client()

@@ -2,13 +2,15 @@
 
     .venv/bin/python -m benchmarks.throughput [--seconds 1.5] [--rounds 3] [--out FILE.json] [--only small,single,canned,large]
 
-Needs wrk; nginx is left out, with its reason, where it is missing. Less than four minutes. Fronts: *direct*; *nginx* as a plain
-reverse proxy with kept upstream connections; *no index* is Sparlance with ``--no-index``; *cached* with an index, verdicts known
-(1,000 texts in turn); *uncached* with an index, every query text new. Sparlance logs a line for each request, nginx none.
+Needs wrk; nginx is left out, with its reason, where it is missing. Less than four minutes. Fronts: *direct*; *nginx* as a
+plain reverse proxy with kept upstream connections; *no index* is Sparlance with ``--no-index``; *cached* with an index,
+verdicts known (1,000 texts in turn); *uncached* with an index, every text new. Sparlance logs a line for each request, nginx
+none.
 
-Small: ``SELECT ?p ?o {<entity> ?p ?o}`` by GET. Canned: the same from an nginx that answers one fixed body, so that the proxy is
-the limit. Large: ``SELECT * {?s ?p ?o}``, more than 100 MB, one client. CPU is user + system time of the front's process tree by
-request, the least of the rounds: the figure that other load disturbs least. Rates are medians; compare the ratios of one run.
+Small: ``SELECT ?p ?o {<entity> ?p ?o}`` by GET. Canned: the same from an nginx that answers one fixed body, so that the proxy
+is the limit. Large: ``SELECT * {?s ?p ?o}``, more than 100 MB, one client. CPU is user + system time of the front's process
+tree by request, the least of the rounds: the figure that other load disturbs least. Rates are medians; compare the ratios of
+one run.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 ENTITIES = 54_000
+NS = "http://example.org/knowledge/"
 TICKS = os.sysconf("SC_CLK_TCK")
 SCRIPT = """
 local start, is_new, n = 0, false, 0
@@ -43,7 +46,7 @@ end
 function request()
   n = n + 1
   local i = is_new and (start + n) or (n % 1000)
-  local path = "/query?query=SELECT%20%3Fp%20%3Fo%20%7B%3Chttp%3A%2F%2Fe%2Fs" .. (i % ENTITIES) .. "%3E%20%3Fp%20%3Fo%7D"
+  local path = "/query?query=SELECT%20%3Fp%20%3Fo%20%7B%3CNAMESPACEs" .. (i % ENTITIES) .. "%3E%20%3Fp%20%3Fo%7D"
   if is_new then path = path .. "%20LIMIT%20" .. (1000 + start + n) end
   return wrk.format("GET", path)
 end
@@ -54,7 +57,7 @@ function done(summary, latency, requests)
     e.connect + e.read + e.write + e.status + e.timeout))
 end
 """
-ROW = '{"p":{"type":"uri","value":"http://e/p1"},"o":{"type":"literal","value":"entity 1"}}'
+ROW = '{"p":{"type":"uri","value":"http://example.org/knowledge/p1"},"o":{"type":"literal","value":"entity 1"}}'
 CANNED = '{"head":{"vars":["p","o"]},"results":{"bindings":[' + ",".join([ROW] * 15) + "]}}"
 NGINX = """
 daemon off;
@@ -66,7 +69,8 @@ events { worker_connections 1024; }
 http {
   access_log off;
   keepalive_requests 10000000;
-  client_body_temp_path FOLDER/body; proxy_temp_path FOLDER/proxied; fastcgi_temp_path FOLDER/f; uwsgi_temp_path FOLDER/u; scgi_temp_path FOLDER/s;
+  client_body_temp_path FOLDER/body; proxy_temp_path FOLDER/proxied;
+  fastcgi_temp_path FOLDER/f; uwsgi_temp_path FOLDER/u; scgi_temp_path FOLDER/s;
   upstream backend { server 127.0.0.1:UPSTREAM; keepalive 64; keepalive_requests 10000000; }
   server {
     listen 127.0.0.1:PORT;
@@ -162,11 +166,12 @@ class Stage:
         data = self.folder / "data.nt"
         with data.open("w") as file:
             for i in range(ENTITIES):
-                file.write(f"<http://e/s{i}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://e/C{i % 20}> .\n")
-                file.write(f'<http://e/s{i}> <http://e/name> "entity {i}" .\n')
-                file.write(f'<http://e/s{i}> <http://e/n> "{i}"^^<http://www.w3.org/2001/XMLSchema#integer> .\n')
+                node = f"<{NS}s{i}>"
+                file.write(f"{node} <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <{NS}C{i % 20}> .\n")
+                file.write(f'{node} <{NS}name> "entity {i}" .\n')
+                file.write(f'{node} <{NS}n> "{i}"^^<http://www.w3.org/2001/XMLSchema#integer> .\n')
                 for j in range(7):
-                    file.write(f"<http://e/s{i}> <http://e/p{j}> <http://e/s{(i * 7 + j) % ENTITIES}> .\n")
+                    file.write(f"{node} <{NS}p{j}> <{NS}s{(i * 7 + j) % ENTITIES}> .\n")
         store = str(self.folder / "store")
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         subprocess.run([binary, "load", "--location", store, "--file", str(data)], check=True, **quiet)  # type: ignore[call-overload]
@@ -192,8 +197,10 @@ class Stage:
     def sparlance(self, name: str, upstream: int, *, is_indexed: bool = False, workers: int = 1) -> Front:
         port = free_port()
         config = self.folder / f"sparlance-{port}.toml"
-        config.write_text(f'[index]\nenabled = {str(is_indexed).lower()}\n[nl]\nenabled = false\n[server]\nworkers = {workers}\n')
-        words = [sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", str(port), "--url", f"http://127.0.0.1:{upstream}"]
+        index = f"[index]\nenabled = {str(is_indexed).lower()}\n"
+        config.write_text(f"{index}[nl]\nenabled = false\n[server]\nworkers = {workers}\n")
+        words = [sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", str(port)]
+        words += ["--url", f"http://127.0.0.1:{upstream}"]
         pid = self.exits.enter_context(running(words, f"http://127.0.0.1:{port}/-/live"))
         ends = time.monotonic() + 90
         while is_indexed:
@@ -212,7 +219,7 @@ class Wrk:
 
     def __init__(self, folder: Path) -> None:
         self._script = folder / "load.lua"
-        self._script.write_text(SCRIPT.replace("ENTITIES", str(ENTITIES)))
+        self._script.write_text(SCRIPT.replace("ENTITIES", str(ENTITIES)).replace("NAMESPACE", quote(NS, safe="")))
         self._start = 0
 
     def __call__(self, front: Front, connections: int, seconds: float) -> dict[str, float]:
@@ -237,9 +244,10 @@ def compare(wrk: Wrk, fronts: list[Front], connections: int, seconds: float, rou
                 found[front.name].append(run)
     table = {}
     for name, runs in found.items():
+        ratios = [r["per_s"] / d["per_s"] for r, d in zip(runs, found[fronts[0].name], strict=True)]
         table[name] = {
             "per_s": round(statistics.median(run["per_s"] for run in runs)),
-            "ratio": round(statistics.median(r["per_s"] / d["per_s"] for r, d in zip(runs, found[fronts[0].name], strict=True)), 3),
+            "ratio": round(statistics.median(ratios), 3),
             "cpu_us": round(min(run["cpu_us"] for run in runs), 1),
             "p50_ms": round(statistics.median(run["p50_ms"] for run in runs), 3),
             "p99_ms": round(statistics.median(run["p99_ms"] for run in runs), 3),
@@ -333,7 +341,8 @@ def main() -> None:
             new = stage.sparlance("uncached", port, is_indexed=True)  # a process of its own: new texts drive known ones out
             new.is_new = True
             if "small" in parts:
-                two = [stage.nginx("nginx, 2 workers", upstream=port, workers=2), stage.sparlance("no index, 2 workers", port, workers=2)]
+                two = [stage.nginx("nginx, 2 workers", upstream=port, workers=2)]
+                two += [stage.sparlance("no index, 2 workers", port, workers=2)]
                 measure("small", "Small, Oxigraph, 16 connections", [direct, nginx, plain, known, new, *two], 16)
             if "single" in parts:
                 measure("single", "Small, Oxigraph, 1 connection", [direct, nginx, plain, known, new], 1)

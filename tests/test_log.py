@@ -34,6 +34,30 @@ def test_machines_get_json(format_):
     assert event["time"].endswith("Z")
 
 
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_the_line_of_a_request_is_like_any_other(is_captured):
+    """The short way of the event exchange gives what structlog's chain gives, and steps aside where the chain was changed."""
+    chain = "structlog.configure(processors=[*structlog.get_config()['processors']])\n" if is_captured else ""
+    [line] = run(
+        f"import time\nfrom proxy import log as ours\n{chain}"
+        "ours.exchange({'path': '/é\\n', 'status': 200, 'total_ms': 1.25, 'request_id': 'r1'}, at_ns=time.time_ns())",
+        format_="json",
+    )
+    event = json.loads(line)
+    assert event.pop("time").endswith("Z")
+    assert event == {
+        "event": "exchange", "level": "info", "path": "/é\n", "status": 200, "total_ms": 1.25, "request_id": "r1",
+    }  # fmt: skip
+
+
+def test_the_time_of_a_line_is_the_time_it_happened():
+    """ISO 8601 in UTC to the microsecond, leading zeros kept."""
+    [line] = run(
+        "from proxy import log as ours\nours.exchange({}, at_ns=1_000_000_000_000_045_678)", format_="json"
+    )
+    assert json.loads(line)["time"] == "2001-09-09T01:46:40.000045Z"
+
+
 def test_people_get_words():
     """One line with the event and its fields, and an exception as Python prints it."""
     lines = run("try:\n    1 / 0\nexcept ZeroDivisionError:\n    log.exception('request_failed', path='/x')", format_="console")

@@ -96,8 +96,9 @@ class BackendResponse(Protocol):
     One that also has ``is_complete`` (a bool) says with it that ``chunks`` has given the last byte of a complete body, so that
     the piece just given can be sent as the last one.
 
-    One that also has ``take_whole`` gives with it the whole body at once, where that has all arrived and nothing of it was read;
-    else None; then there is nothing left to be closed. Small answers come so, and to make two generators for one piece costs as much as forwarding it.
+    One that also has ``take_whole`` gives with it the whole body at once, where that has all arrived and nothing of it was
+    read, and there is nothing left to be closed; else None. Small answers come so, and two generators for one piece would cost
+    as much as forwarding it.
     """
 
     @property
