@@ -1,6 +1,9 @@
-"""For all tests: no index file is left in the working directory, and none of an earlier run is found there."""
+"""For all tests: no index file in the working directory, be it left or found; no logging that outlives its test."""
+
+from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from proxy.config import IndexSettings
 
@@ -13,8 +16,16 @@ def memory_only(monkeypatch: pytest.MonkeyPatch) -> None:
     from proxy import indexing
 
     place = indexing.archive_path
+
     def placed(config, name):
         return None if config.index.directory == _DEFAULT else place(config, name)
 
     monkeypatch.setattr(indexing, "archive_path", placed)
     monkeypatch.setenv("SPARLANCE_INDEX_DIRECTORY", "")
+
+
+@pytest.fixture(autouse=True)
+def forget_logging() -> Iterator[None]:
+    """A command run in this process sets a level; the next test's capture would not see what lies below it."""
+    yield
+    structlog.reset_defaults()

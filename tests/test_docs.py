@@ -15,6 +15,7 @@ from proxy.demo.tour import stops
 from proxy.log import EVENTS
 from proxy.plugin.chain import available, load_plugins
 from proxy.plugin.hooks import Plugin
+from tests.test_layers import tree_of
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -114,7 +115,7 @@ def test_every_event_is_listed_with_its_fields():
     """proxy/log.py names each event that the code logs, with at least the fields that the call names, and no other event."""
     logged: dict[str, set[str]] = {}
     for file in ROOT.glob("proxy/**/*.py"):
-        for node in ast.walk(ast.parse(file.read_bytes())):
+        for node in ast.walk(tree_of(file.read_bytes())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
                 continue
             first = node.args[0]

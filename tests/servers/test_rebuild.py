@@ -42,7 +42,7 @@ def test_a_rebuild_comes_from_another_process(tmp_path):
             await asyncio.sleep(0.01)
         assert "http://example.org/new" in one.index.properties and one.index.epoch == 2
         assert one.upkeep.error == "" and not one.upkeep.has_moved
-        assert "downloading" in told or "counting" in told
+        assert told & {"downloading", "counting", "writing"}  # a look each 10 ms may miss the first ones of so small a graph
         assert sorted(p.suffix for p in tmp_path.iterdir()) == [".index", ".lock"]
         await one.aclose()
 
