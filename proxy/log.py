@@ -106,6 +106,11 @@ def _add_time(logger: Any, name: str, event: Any) -> Any:
     return event
 
 
+_TRACEBACKS = structlog.processors.ExceptionRenderer(
+    # Frames hold requests: without locals, or a traceback would tell credentials and queries.
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False, max_frames=20)
+)
+
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
@@ -125,7 +130,7 @@ def configure(settings: LogSettings) -> None:
     ]
     last: list[Any]
     if as_json:
-        last = [structlog.processors.dict_tracebacks, _to_json]
+        last = [_TRACEBACKS, _to_json]
     else:
         last = [structlog.dev.ConsoleRenderer(timestamp_key="time", exception_formatter=structlog.dev.plain_traceback)]
     global _processors, _lines, _is_info

@@ -71,6 +71,17 @@ def test_an_exception_is_one_line_of_json():
     assert json.loads(line)["exception"][0]["exc_type"] == "ZeroDivisionError"
 
 
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_a_traceback_tells_no_values(format_):
+    """Frames hold credentials and queries; where an exception came from is enough."""
+    statement = (
+        "def f(headers):\n    raise ValueError('x')\ntry:\n    f(['Basic ' + 'c2Vj' + 'cmV0'])\n"
+        "except ValueError:\n    log.exception('request_failed')"
+    )
+    told = "\n".join(run(statement, format_=format_))
+    assert "ValueError" in told and "c2Vjcm" not in told
+
+
 def test_what_is_below_the_level_is_silent():
     """For our events, and for libraries, whose info is never shown."""
     statement = (

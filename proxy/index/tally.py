@@ -207,7 +207,8 @@ class Tally:
                     cells[subject, names[p], object_] += n
         builder.set_cells(cells)
         bounds = np.searchsorted(self.property, pids).tolist()
-        for name, lo, hi in zip(names, bounds, [*bounds[1:], len(self.property)], strict=True):
+        ends = [*bounds[1:], len(self.property)] if bounds else []
+        for name, lo, hi in zip(names, bounds, ends, strict=True):
             if name not in excluded:
                 most = [int(np.unique(side[lo:hi], return_counts=True)[1].max()) for side in (self.subject, self.object)]
                 builder.set_multiplicity(name, objects=most[0], subjects=most[1])

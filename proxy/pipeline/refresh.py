@@ -217,6 +217,9 @@ class Upkeep:
             values_path = self.path.with_name(f"{self.path.name}.{os.getpid()}.values")
             try:
                 made = await self._build_on_disk(backend, progress, epoch, duty, journal, values_path)
+            except BaseException:
+                values_path.unlink(missing_ok=True)
+                raise
             finally:
                 if journal is not None:
                     journal.close()

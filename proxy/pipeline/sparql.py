@@ -244,6 +244,8 @@ class SparqlPath:
         handling = prefer or Handling(self._validation.policy)
         if index is None or handling is Handling.OFF or not isinstance(parsed, ParsedQuery):
             return None
+        if not len(index.count):
+            return None  # an empty graph refutes everything, which tells nobody anything: a new database has to start somewhere
         started = time.perf_counter()
         exchange.findings = findings = self._check(operation, parsed, index)
         exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000

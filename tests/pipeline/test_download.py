@@ -61,6 +61,14 @@ def test_both_ways_give_the_same(seed):
     assert downloaded.queries < asked.queries
 
 
+def test_an_empty_graph_is_one_too():
+    """A new database has an index: without cells, complete, the same both ways."""
+    asked, downloaded = both_ways(ox.Store())
+    for index in (asked.index, downloaded.index):
+        assert (len(index.count), index.properties, index.incomplete) == (0, (), ())
+    assert entries(downloaded.values) == entries(asked.values)
+
+
 @pytest.mark.parametrize("seed", range(40, 55))
 def test_class_atoms_are_the_same(seed):
     """Over the cap of kinds single classes stand in, counted alike."""

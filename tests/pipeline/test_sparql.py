@@ -57,14 +57,14 @@ def operation(text, kind=OperationKind.QUERY, **more):
     return SparqlOperation(kind, text, **more)
 
 
-def run(op, *, hooks=None, prefer=None, before=None, fails=False, index=True, **settings):
+def run(op, *, hooks=None, prefer=None, before=None, fails=False, index=True, data=TURTLE, **settings):
     """Run *op* through a fresh dataset; returns what came out, the exchange, the backend and the dataset."""
     overrides = {key.replace("__", "."): value for key, value in settings.items()}
 
     async def steps():
         config = load_config(None, overrides=overrides)
         store = ox.Store()
-        store.load(TURTLE, ox.RdfFormat.TURTLE)
+        store.load(data, ox.RdfFormat.TURTLE)
         backend = Recorder(store, fails=False)
         dataset = Dataset("d", backend, config)
         if index:
@@ -102,6 +102,12 @@ def test_proved_empty_is_rejected_after_the_live_graph_agreed():
     assert isinstance(outcome, QueryRejected) and outcome.findings[0].confirmation
     assert len(backend.asked) == 1 and backend.sent == []
     assert exchange.verdict == "reject" and (dataset.counters.confirmed, dataset.counters.rejected) == (1, 1)
+
+
+def test_an_empty_graph_refuses_nothing():
+    """A new database in front of which everything were an error would be no place to start."""
+    outcome, exchange, backend, _ = run(operation(EMPTY, accept="text/csv"), data=b"")
+    assert outcome == b"x,y\r\n" and len(backend.sent) == 1 and exchange.findings == ()
 
 
 def test_live_graph_outranks_the_index():
