@@ -64,7 +64,11 @@ class BuildState(StrEnum):
 
 @dataclass(slots=True)
 class Build:
-    """Where the building of something stands; *error* is a sentence when *state* is FAILED."""
+    """Where the building of something stands.
+
+    phase, done, total: of the build that is under way; phase is empty where none is. A rebuild does not change *state*: the
+    older index serves meanwhile. error: a sentence when *state* is FAILED.
+    """
 
     state: BuildState = BuildState.OFF
     phase: str = ""
@@ -210,7 +214,7 @@ class Dataset:
             "dataset": self.name,
             "backend": self.backend.name,
             "state": str(build.state),
-            "progress": {"phase": build.phase, "done": build.done, "total": build.total},
+            "progress": {"phase": build.phase, "done": build.done, "total": build.total} if build.phase else None,
             "error": build.error or None,
             "build_s": round(build.elapsed_s, 3),
             "builds": self.builds,
@@ -321,6 +325,8 @@ class Dataset:
             self._fail(self.index_build, error, started)
             log.warning("index_failed", error=self.index_build.error, exc_info=not isinstance(error, ProxyError))
             return False
+        finally:
+            self._note_progress("", 0, 0)
         if self.index is not None and self.index.triples != distilled.index.triples:
             await self.gateway.renew()  # somebody has changed the data behind our back
         self._install(distilled)

@@ -3,6 +3,7 @@
 import asyncio
 
 import pyoxigraph as ox
+import pytest
 
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import load_config
@@ -37,6 +38,33 @@ def test_index_is_built_in_the_background():
         assert (summary["state"], summary["triples"], summary["builds"]) == ("ready", 4, 1)
         assert summary["classes"] == {"http://e/C": 1, "http://e/D": 1}
         assert one.index.epoch == 1
+        await one.aclose()
+
+    asyncio.run(check())
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["well", "badly"])
+def test_progress_is_shown_while_something_is_built(fails):
+    """During a build its phase; before and after it nothing, however it ended, and so it is for a rebuild."""
+    goes_on = asyncio.Event()
+
+    async def slow(source, progress, epoch):
+        progress("writing", 1, 2)
+        await goes_on.wait()
+        if fails:
+            raise BackendUnreachable("nobody there", backend="x")
+        return await build(source, progress, epoch)
+
+    async def check():
+        one = Dataset("d", backend(), CONFIG, distil=slow)
+        assert one.summary()["progress"] is None
+        one.start()
+        while one.summary()["progress"] is None:
+            await asyncio.sleep(0)
+        assert one.summary()["progress"] == {"phase": "writing", "done": 1, "total": 2}
+        goes_on.set()
+        await one.built()
+        assert one.summary()["progress"] is None
         await one.aclose()
 
     asyncio.run(check())
