@@ -172,7 +172,7 @@ class Application:
         self.metrics = Metrics()
         self.limits = make_limits(config.limits)
         self._sparql = SparqlEndpoints(paths, questions, body_limit_bytes=limit)
-        self._pages = Pages(paths, questions, body_limit_bytes=limit, metrics=self._expose).router
+        self._pages = Pages(paths, questions, body_limit_bytes=limit, metrics=self._expose)
         self._admitted = Admission(self._answer, self.limits, trusted_proxies=config.server.trusted_proxies)
         self._http = RequestLog(self._route, self.metrics)
 

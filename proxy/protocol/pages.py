@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route, Router
 
-from proxy.errors import MalformedRequest, UnknownPath, UnsupportedMediaType
+from proxy.errors import MalformedRequest, MethodNotAllowed, UnknownPath, UnsupportedMediaType
 from proxy.pipeline.sparql import SparqlPath
 from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body
 from proxy.protocol.descriptions import TtqlPage
@@ -20,6 +19,7 @@ from proxy.protocol.request import read_operation, split_media_type
 from proxy.query.operation import OperationKind, Question, SparqlOperation
 from proxy.validation.finding import Severity
 
+Page = Callable[[Request], Awaitable[Response]]
 NO_STORE = {"cache-control": "no-store"}
 
 
@@ -42,20 +42,32 @@ class Pages:
         self._paths = paths
         self._questions = questions
         self._limit = body_limit_bytes
-        self.router = Router(
-            [
-                Route("/-/live", self.live, methods=["GET"]),
-                Route("/-/ready", self.ready, methods=["GET"]),
-                Route("/-/index", self.index, methods=["GET"]),
-                Route("/-/index", self.refresh, methods=["POST"]),
-                Route("/-/metrics", self.metrics, methods=["GET"]),
-                Route("/-/ttql", TtqlPage(lambda request: self._path(request).dataset).get, methods=["GET"]),
-                Route("/-/check", self.check, methods=["POST"]),
-                Route("/text2sparql", self.text2sparql, methods=["GET"]),
-            ],
-            redirect_slashes=False,
-            default=_not_here,
-        )
+        ttql = TtqlPage(lambda request: self._path(request).dataset).get
+        self._pages: dict[str, dict[str, Page]] = {
+            "/-/live": {"GET": self.live},
+            "/-/ready": {"GET": self.ready},
+            "/-/index": {"GET": self.index, "POST": self.refresh},
+            "/-/ttql": {"GET": ttql},
+            "/-/metrics": {"GET": self.metrics},
+            "/-/check": {"POST": self.check},
+            "/text2sparql": {"GET": self.text2sparql},
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from the page at the path; HEAD is read as GET.
+
+        Raises:
+            UnknownPath: there is no such page. MethodNotAllowed: it does not take this method.
+        """
+        path, method = scope["path"], scope["method"]
+        if (methods := self._pages.get(path)) is None:
+            known = ", ".join(p for p in self._pages if p.startswith("/-/"))
+            raise UnknownPath(f"nothing is served at {path}; there is {known}")
+        if (page := methods.get("GET" if method == "HEAD" else method)) is None:
+            allowed = [name for known in methods for name in ((known, "HEAD") if known == "GET" else (known,))]
+            raise MethodNotAllowed(f"{path} takes {' and '.join(methods)}, not {method}", allowed=allowed)
+        response = await page(Request(scope, receive, send))
+        await response(scope, receive, send)
 
     async def live(self, request: Request) -> Response:
         """200 while the process answers at all."""
@@ -90,7 +102,10 @@ class Pages:
         return JSONResponse(dataset.summary(), status_code=202, headers=NO_STORE)
 
     async def check(self, request: Request) -> Response:
-        """What the validator says about a query; runs nothing, so a proof is by the index alone."""
+        """What the validator says about a query, by the index alone; no query, no ASK of a proof and no plugin runs.
+
+        Plugins are left out because a guard may count, ask others or write down what it sees, and a check is not a request.
+        """
         headers = request.scope["headers"]
         body = await read_body(headers, request.receive, limit_bytes=self._limit)
         content_type = request.headers.get("content-type")
@@ -135,8 +150,3 @@ class Pages:
         if name not in self._paths:
             raise MalformedRequest(f"there is no dataset {name!r}; there is {', '.join(self._paths)}")
         return self._paths[name]
-
-
-async def _not_here(scope: Scope, receive: Receive, send: Send) -> None:
-    known = "/-/live, /-/ready, /-/index, /-/ttql, /-/metrics, /-/check"
-    raise UnknownPath(f"nothing is served at {scope['path']}; there is {known}")
