@@ -141,7 +141,7 @@ def _index_verify(parsed: argparse.Namespace) -> int:
 
 def _config_check(parsed: argparse.Namespace) -> int:
     config = _config(parsed)
-    if config.plugins.enabled:
+    if config.plugins.enabled or config.plugins.options:
         from proxy.plugin.chain import load_plugins
 
         load_plugins(config.plugins.directory, enabled=config.plugins.enabled, options=config.plugins.options)

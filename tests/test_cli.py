@@ -83,6 +83,7 @@ def test_config_check_says_that_all_is_well(capsys):
         ("[server]\nprot = 1\n", "server.prot"),
         ("[server]\nport = 'x'\n", "server.port"),
         ("[plugins]\nenabled = ['nowhere']\n", "plugins.enabled"),
+        ("[plugins.typo]\nx = 1\n", "plugins.typo"),
     ],
 )
 def test_config_check_names_the_key(tmp_path, capsys, text, named):

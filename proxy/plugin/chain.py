@@ -6,8 +6,10 @@ tuple.
 
 from __future__ import annotations
 
+import difflib
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
@@ -128,10 +130,17 @@ def load_plugins(
 ) -> PluginChain:
     """Load ``directory/NAME.py`` for each *enabled* name, in that order.
 
+    Options of a plugin that is there and not enabled are kept for the day it is; those of one that is not there are a typing
+    error, which would otherwise run a plugin without them.
+
     Raises:
         ConfigError: there is no such file, or it refuses its options. PluginError: it cannot be loaded.
     """
-    return PluginChain([_load(Path(directory), name, (options or {}).get(name, {})) for name in enabled])
+    folder, tables = Path(directory), options or {}
+    loaded = [_load(folder, name, tables.get(name, {})) for name in enabled]
+    for name in tables:
+        _require_file(folder, name, key=f"plugins.{name}")
+    return PluginChain(loaded)
 
 
 def available(directory: str | Path) -> dict[str, str]:
@@ -144,28 +153,52 @@ def available(directory: str | Path) -> dict[str, str]:
             text = ast.get_docstring(ast.parse(file.read_bytes())) or ""
         except SyntaxError as error:
             text = f"(cannot be loaded: {error.msg}, line {error.lineno})"
+        except (OSError, ValueError) as error:  # not readable; a NUL byte
+            text = f"(cannot be loaded: {getattr(error, 'strerror', None) or error})"
         found[file.stem] = text.partition("\n")[0]
     return found
 
 
-def _load(directory: Path, name: str, options: Mapping[str, Any]) -> LoadedPlugin:
+def _require_file(directory: Path, name: str, *, key: str) -> Path:
     file = directory / f"{name}.py"
     if not name.isidentifier() or not file.is_file():
-        here = ", ".join(available(directory)) or "nothing"
-        raise ConfigError("plugins.enabled", f'there is no plugin "{name}" in {directory}; it holds {here}')
+        names = list(available(directory))
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f'. Did you mean "{close[0]}"?' if close else ""
+        raise ConfigError(key, f'there is no plugin "{name}" in {directory}; it holds {", ".join(names) or "nothing"}{hint}')
+    return file
+
+
+def _load(directory: Path, name: str, options: Mapping[str, Any]) -> LoadedPlugin:
+    file = _require_file(directory, name, key="plugins.enabled")
     try:
-        make: Callable[[Mapping[str, Any]], Plugin] = _run(file, name).load
+        module = _run(file, name)
     except Exception as error:
-        raise PluginError(f"plugin {name} cannot be loaded: {error!r}", plugin=name, hook="load") from error
+        raise _cannot_load(name, file, error) from error
+    make: Callable[[Mapping[str, Any]], Plugin] | None = getattr(module, "load", None)
+    if not callable(make):
+        raise PluginError(f"plugin {name} cannot be loaded: {file} has no function load(options)", plugin=name, hook="load")
     try:
         plugin = make(dict(options))
     except (ValueError, TypeError) as error:
         raise ConfigError(f"plugins.{name}", str(error)) from error
     except Exception as error:
-        raise PluginError(f"plugin {name} cannot be loaded: {error!r}", plugin=name, hook="load") from error
+        raise _cannot_load(name, file, error) from error
     if not isinstance(plugin, Plugin):
         raise PluginError(f"plugin {name}: load() returned {type(plugin).__name__}, not a Plugin", plugin=name, hook="load")
     return LoadedPlugin(name, plugin)
+
+
+def _cannot_load(name: str, file: Path, error: Exception) -> PluginError:
+    """Say where in the plugin it went wrong, and what: its author needs the place, not our traceback."""
+    if isinstance(error, SyntaxError):
+        where, line, what = error.filename or file, error.lineno, error.msg
+    else:
+        inside = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+        where, line = file, inside[-1] if inside else None
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+    place = f"{where}, line {line}" if line else f"{where}"
+    return PluginError(f"plugin {name} cannot be loaded: {place}: {what}", plugin=name, hook="load")
 
 
 def _run(file: Path, name: str) -> ModuleType:

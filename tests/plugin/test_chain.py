@@ -163,15 +163,16 @@ def test_plugins_load_in_the_order_of_the_configuration(tmp_path):
     [
         ("def load(options):\n    raise ValueError('x: too small')\n", ConfigError, "plugins.a: x: too small"),
         ("def load(options):\n    return 1\n", PluginError, "returned int"),
-        ("def load(options):\n    return 1 / 0\n", PluginError, "ZeroDivisionError"),
-        ("import does_not_exist\n", PluginError, "does_not_exist"),
-        ("def lode(options): ...\n", PluginError, "load"),
-        ("def (", PluginError, "SyntaxError"),
+        ("def load(options):\n    return 1 / 0\n", PluginError, r"a\.py, line 4: ZeroDivisionError: division by zero$"),
+        ("import does_not_exist\n", PluginError, r"a\.py, line 3: ModuleNotFoundError: No module named 'does_not_exist'$"),
+        ("def lode(options): ...\n", PluginError, r"a\.py has no function load\(options\)$"),
+        ("def (", PluginError, r"a\.py, line 3: invalid syntax$"),
+        ("raise LookupError\n", PluginError, r"a\.py, line 3: LookupError$"),
     ],
-    ids=["options", "no plugin", "bug", "import", "no load", "syntax"],
+    ids=["options", "no plugin", "bug", "import", "no load", "syntax", "no words"],
 )
 def test_a_plugin_that_cannot_be_loaded_stops_the_start(tmp_path, body, error, message):
-    """The error names the plugin; its options are the configuration's fault, the rest is the plugin's."""
+    """The error names the plugin, file and line; its options are the configuration's fault, the rest is the plugin's."""
     write(tmp_path, "a", body)
     with pytest.raises(error, match=message):
         load_plugins(tmp_path, enabled=["a"])
@@ -184,6 +185,21 @@ def test_an_unknown_plugin_is_named_with_what_there_is(tmp_path, name):
     with pytest.raises(ConfigError, match="it holds a") as caught:
         load_plugins(tmp_path, enabled=[name])
     assert caught.value.key == "plugins.enabled"
+
+
+@pytest.mark.parametrize("enabled", [[], ["guard"]], ids=["none", "another"])
+def test_options_of_a_plugin_that_is_not_there_stop_the_start(tmp_path, enabled):
+    """A misspelt [plugins.NAME] would leave the plugin without its options; the key and the nearest name are told."""
+    write(tmp_path, "guard", "class P(Plugin):\n    pass\ndef load(options):\n    return P()\n")
+    with pytest.raises(ConfigError, match='Did you mean "guard"') as caught:
+        load_plugins(tmp_path, enabled=enabled, options={"gaurd": {"x": 1}})
+    assert caught.value.key == "plugins.gaurd"
+
+
+def test_options_of_a_plugin_that_is_off_are_kept(tmp_path):
+    """They are for the day it is on; the file is not even read."""
+    write(tmp_path, "guard", "def (")
+    assert load_plugins(tmp_path, enabled=[], options={"guard": {"x": 1}}).plugins == ()
 
 
 def test_available_runs_nothing(tmp_path):
