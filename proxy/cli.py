@@ -9,9 +9,10 @@ Exit codes:
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -177,8 +178,30 @@ def _read(file: str) -> str:
 # -- the parser
 
 
+class Parser(argparse.ArgumentParser):
+    """Complains of what it does not know with the usage of the command that was meant, and names the nearest."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        # A sub-command's parser is called by this way; left alone, what it does not know is the root parser's complaint.
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            hints = [_nearest(word.partition("=")[0], self._option_string_actions) for word in unknown if word[:1] == "-"]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{next(filter(None, hints), '')}")
+        return parsed, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            choices = ", ".join(action.choices)
+            raise argparse.ArgumentError(action, f'there is no "{value}"; there is {choices}{_nearest(value, action.choices)}')
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f". Did you mean {close[0]}?" if close else ""
+
+
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog="sparlance",
         description="A SPARQL proxy: forwards what is sound, explains what cannot be, answers plain questions.",
         epilog=__doc__.partition("\n\n")[2].replace("``", ""),

@@ -71,6 +71,38 @@ def test_every_command_explains_itself_with_an_example(words, capsys):
     assert f"sparlance {' '.join(words)}" in shown.partition("example")[2]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage", "hint"),
+    [
+        (["serve", "--prot", "3"], "sparlance serve", "--port"),
+        (["serve", "--prot=3"], "sparlance serve", "--port"),
+        (["serve", "--load", "a.ttl", "-port", "3"], "sparlance serve", "--port"),
+        (["index", "show", "--lod", "a.ttl"], "sparlance index show", "--load"),
+        (["config", "check", "--confg", "a.toml"], "sparlance config check", "--config"),
+        (["ask", "Who?", "--langage", "en"], "sparlance ask", "--language"),
+        (["serve", "--backend", "oxigrph"], "sparlance serve", "oxigraph"),
+        (["srve"], "sparlance", "serve"),
+        (["index", "sho"], "sparlance index", "show"),
+        (["--versoin", "serve"], "sparlance", "--version"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, list) else "",
+)
+def test_a_misspelt_word_names_the_nearest(arguments, usage, hint, capsys):
+    """Exit code 2, the usage of the command that was meant, and the word that is nearest to the wrong one."""
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    told = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert told.startswith(f"usage: {usage} [-h]") and told.endswith(f". Did you mean {hint}?\n")
+
+
+def test_what_resembles_nothing_gets_no_hint(capsys):
+    """A wrong guess is worse than none."""
+    with pytest.raises(SystemExit):
+        main(["serve", "--xyzzy", "a.ttl"])
+    assert capsys.readouterr().err.endswith("sparlance serve: error: unrecognized arguments: --xyzzy a.ttl\n")
+
+
 def test_config_check_says_that_all_is_well(capsys):
     """Exit code 0, and what was read."""
     assert main(["config", "check"]) == 0
