@@ -16,7 +16,15 @@ import msgspec
 from proxy import __version__
 from proxy.cli import DONE, FAILED, REFUSED
 from proxy.config import SECRETS, SECTIONS, BackendSettings, Config, holds_password, keys
-from proxy.errors import Abstained, ConfigError, MalformedQuery, ProxyError
+from proxy.errors import (
+    Abstained,
+    BackendError,
+    BackendTimeout,
+    BackendUnreachable,
+    ConfigError,
+    MalformedQuery,
+    ProxyError,
+)
 
 if TYPE_CHECKING:
     from proxy.index.support import SupportIndex
@@ -237,11 +245,26 @@ async def _dataset(config: Config, *, nl: bool, is_fresh: bool = False) -> Async
             await asyncio.wait([built], timeout=0.05)
         progress.end()
         if reasons := dataset.reasons():
-            raise ProxyError("; ".join(reasons))
+            raise ProxyError("; ".join(reasons) + await _advice(dataset.backend))
+        if (index := dataset.index) is not None and not index.triples and index.incomplete:
+            # A server that is no store refuses every query alike; an index of nothing would be taken for an empty graph.
+            advice = await _advice(dataset.backend) or f": {index.incomplete[0].reason}"
+            raise ProxyError(f"nothing could be read of the graph behind {dataset.backend.name}{advice}")
         yield dataset
     finally:
         progress.end()
         await dataset.aclose()
+
+
+async def _advice(backend: Any) -> str:
+    """What to do where it is the server that is in the way; empty where it answers, so that the fault is another."""
+    try:
+        await backend.probe(timeout_s=5.0)
+    except (BackendUnreachable, BackendTimeout):
+        return ". Start the server, or give the root URL of one that runs with --url; --load RDF_FILE needs none"
+    except BackendError:
+        return ". Something else answers there: check the root URL (--url), the kind (--backend) and the name (--repository)"
+    return ""
 
 
 def check(config: Config, text: str, *, as_json: bool) -> int:

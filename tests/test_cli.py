@@ -4,7 +4,9 @@ import io
 import json
 import logging
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import structlog
@@ -229,6 +231,28 @@ def test_a_failure_is_one_sentence(graph, capsys, command, named):
     told = capsys.readouterr()
     assert named in told.err.splitlines()[-1]
     assert told.out == "" and "Traceback" not in told.err
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("command", [["check"], ["ask", "Who?"], ["index", "show"], ["index", "ttql"]], ids=" ".join)
+def test_a_server_that_is_not_there_says_what_to_do(command, host, capsys, monkeypatch):
+    """The system's reason, in words and for all addresses at once, and what to give."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT * { ?s ?p ?o }"))
+    assert main([*command, "--url", f"http://{host}:9", "--timeout-s", "2"]) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert f"oxigraph at http://{host}:9 cannot be reached: " in told and "Connection refused" in told
+    assert "Errno" not in told and "('" not in told
+    assert "Start the server" in told and "--url" in told and "--load" in told
+
+
+def test_a_server_of_another_kind_says_what_to_check(capsys):
+    """Somebody answers, and it is not the store that was meant."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        assert main(["index", "show", "--url", f"http://127.0.0.1:{server.server_port}"]) == 2
+        server.shutdown()
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert "Start the server" not in told and "--url" in told and "--backend" in told
 
 
 def test_index_show_counts(graph, capsys):

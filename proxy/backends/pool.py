@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import ssl
 import time
 from collections import deque
@@ -12,6 +14,7 @@ from proxy.backends.base import BackendRequest, Headers
 from proxy.backends.http1 import Connection, ConnectionDied, Timeouts
 from proxy.errors import BackendBusy, BackendTimeout, BackendUnreachable
 
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
 IDLE_LIMIT_S = 15.0
 """Servers close idle connections after 20 s and more; ours go first, so that requests seldom meet a dead one."""
 
@@ -196,7 +199,7 @@ class ConnectionPool:
             ) from exc
         except OSError as exc:  # ssl.SSLError is one
             raise BackendUnreachable(
-                f"{self.name} cannot be reached: {exc}", backend=self.name, elapsed_s=time.perf_counter() - started
+                f"{self.name} cannot be reached: {_reason(exc)}", backend=self.name, elapsed_s=time.perf_counter() - started
             ) from exc
         return connection
 
@@ -226,3 +229,9 @@ class ConnectionPool:
                 waiter.set_result(None)
                 return
         self._places += 1
+
+
+def _reason(error: OSError) -> str:
+    """Why there is no connection, in the words of the system: asyncio's own are Python values, one for each address tried."""
+    numbers = dict.fromkeys(int(number) for number in _ERRNO.findall(str(error)))
+    return ", ".join(os.strerror(number) for number in numbers) or error.strerror or str(error)
