@@ -1,17 +1,21 @@
 """What the documentation says exists, and what exists is documented."""
 
 import ast
+import asyncio
 import re
 import shlex
 import tomllib
 from pathlib import Path
 
+import httpx
 import pytest
 
 import proxy
+from proxy.app import create_app
 from proxy.cli import parser
 from proxy.config import load_config
 from proxy.demo.tour import stops
+from proxy.errors import ConfigError
 from proxy.log import EVENTS
 from proxy.plugin.chain import available, load_plugins
 from proxy.plugin.hooks import Plugin
@@ -82,6 +86,100 @@ def test_the_group_and_the_extra_for_development_are_the_same():
 def test_the_changelog_knows_this_version():
     """Whoever installs a version can read what is in it."""
     assert f"## [{proxy.__version__}]" in read("CHANGELOG.md")
+
+
+def plugin_examples() -> dict[str, str]:
+    """File name → text of each plugin on docs/plugins.md."""
+    blocks = re.findall(r"```python\n(# plugins/(\w+)\.py\n.*?)```", read("docs/plugins.md"), re.DOTALL)
+    return {name: text for text, name in blocks}
+
+
+@pytest.fixture
+def examples(tmp_path):
+    """The application over a triple, with the plugins of the page as they stand there, under the page's own settings."""
+    for name, text in plugin_examples().items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    (tmp_path / "one.nt").write_text("<http://example.org/ann> <http://example.org/salary> <a:much> .\n", encoding="utf-8")
+    [settings] = re.findall(r"```toml\n\[plugins\]\n(.*?)```", read("docs/plugins.md"), re.DOTALL)
+    text = settings.replace('enabled = ["', 'enabled = ["query_form", "')
+    (tmp_path / "config.toml").write_text(
+        f"[backend]\nload = ['one.nt']\nkind = 'oxigraph'\n[policy]\nallow_updates = true\n[index]\nenabled = false\n"
+        f"[plugins]\ndirectory = '.'\n{text}",
+        encoding="utf-8",
+    )
+    return create_app(load_config(tmp_path / "config.toml"))
+
+
+def post(app, text: str) -> httpx.Response:
+    kind = "update" if text.startswith(("INSERT", "DELETE")) else "query"
+    path = "/update" if kind == "update" else "/query"
+
+    async def send() -> httpx.Response:
+        await app.startup()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            response = await client.post(path, data={kind: text})
+        await app.shutdown()
+        return response
+
+    return asyncio.run(send())
+
+
+def test_the_page_on_plugins_has_a_watcher_and_a_guard():
+    """Both are run below; a heading that moves must not leave the tests without them."""
+    assert list(plugin_examples()) == ["query_form", "forbid_predicate"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("SELECT * {\n ?s <http://example.org/salary> ?o }", 2),
+        ("PREFIX e: <http://example.org/> SELECT * { ?s e:sal\\u0061ry ?o }", 1),
+        ("PREFIX e: <http://example.org/> SELECT * { ?s e:knows ?k\n; (e:x|^e:salary)+ ?o }", 2),
+        ("PREFIX e: <http://example.org/> ASK { { SELECT * { ?s e:salary ?o } } }", 1),
+        ("PREFIX e: <http://example.org/> ASK { ?s e:x ?o FILTER NOT EXISTS { ?s e:salary ?n } }", 1),
+        ("PREFIX e: <http://example.org/> ASK { ?s e:x ?o\n FILTER(?o = e:salary) }", 2),
+        ("PREFIX e: <http://example.org/> ASK { ?s e:x ?o }\nVALUES ?o { e:salary }", 2),
+        ("SELECT * { ?s ?p ?o }", 1),
+        ("SELECT * { ?s !<a:x> ?o }", 1),
+        ("DESCRIBE <http://example.org/ann>", 1),
+        ("INSERT DATA { <a:s> <http://example.org/salary> 1 }", 1),
+        ("DELETE WHERE { ?s <http://example.org/salary> ?o }", 1),
+    ],
+)
+def test_the_guard_of_the_page_refuses(examples, text, line):
+    """Whatever way the predicate is mentioned or reached: 400, with a finding where it stands."""
+    response = post(examples, text)
+    assert response.status_code == 400
+    assert (response.json()["title"], response.json()["findings"][0]["line"]) == ("Query rejected", line)
+
+
+def test_the_guard_of_the_page_lets_nothing_unread_through(examples):
+    """What cannot be parsed cannot be judged."""
+    assert "cannot be parsed" in post(examples, "SELECT * { ?s <a:x> }").json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("SELECT * { ?s <a:x> ?o }", "SELECT"),
+        ('ASK { ?s <a:x> "<http://example.org/salary>" } # <http://example.org/salary>', "ASK"),
+        ("INSERT DATA { <a:s> <a:x> 1 }", "UPDATE"),
+    ],
+)
+def test_the_guard_of_the_page_lets_others_pass(examples, text, form):
+    """A string or a comment is no mention; the watcher of the page says which form it was."""
+    response = post(examples, text)
+    assert response.is_success and response.headers["x-query-form"] == form
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"predicates": []}, {"predicates": "a:b"}, {"predicates": ["a:b"], "variables": "no"}, {"predicate": []}]
+)
+def test_the_guard_of_the_page_checks_its_options(tmp_path, options):
+    """As the page tells plugins to: ValueError, which names the table."""
+    (tmp_path / "forbid_predicate.py").write_text(plugin_examples()["forbid_predicate"], encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"^plugins\.forbid_predicate: "):
+        load_plugins(tmp_path, enabled=["forbid_predicate"], options={"forbid_predicate": options})
 
 
 def test_what_a_plugin_may_import_is_there():
