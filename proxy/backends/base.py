@@ -172,6 +172,12 @@ class Backend(Protocol):
         None: ``send``, when it is cancelled or out of time, has the backend stop the query.
         """
 
+    def sees_what_we_see(self, headers: Headers) -> bool:
+        """Whether a client's request with these fields is answered from the same data as our own queries.
+
+        Not so where the client's own credential reaches the backend: it may be shown more than we are, or less.
+        """
+
     async def send(self, request: BackendRequest) -> BackendResponse:
         """Pass a client's request on; returns when the response head is there.
 

@@ -18,7 +18,7 @@ from typing import IO, Any, Self, TypeVar, cast
 
 import pyoxigraph as ox
 
-from proxy.backends.base import BackendRequest, BackendResponse, Parameters, PathKind, Solutions
+from proxy.backends.base import BackendRequest, BackendResponse, Headers, Parameters, PathKind, Solutions
 from proxy.backends.loading import Progress, Reader, UnreadableFile, format_name
 from proxy.backends.streaming import TEXT, BufferedResponse, ThreadStream, detached, tell
 from proxy.backends.workers import Workers
@@ -163,6 +163,9 @@ class EmbeddedBackend:
     @property
     def orphan_s(self) -> float | None:
         return None  # it counts its own orphans: ``max_queries``
+
+    def sees_what_we_see(self, headers: Headers) -> bool:
+        return True
 
     def __len__(self) -> int:
         """Quads in the store."""

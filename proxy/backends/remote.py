@@ -23,6 +23,7 @@ SAFE_METHODS = frozenset(["GET", "HEAD", "OPTIONS"])
 CONTROL_CONNECTIONS = 4
 _LOCATED = frozenset([201, 301, 302, 303, 307, 308])
 _AUTHORIZATION = frozenset([b"authorization"])
+_CREDENTIALS = frozenset([b"authorization", b"cookie", b"x-api-key", b"x-auth-token"])
 OWN_ANSWER_LIMIT_BYTES = 512 * 1024 * 1024
 """An answer to one of our own queries beyond this is a wrong bound of ours."""
 
@@ -135,6 +136,12 @@ class RemoteBackend:
     def union_parameters(self) -> Parameters:
         """With these the default graph of a query is the union of all graphs."""
         return self._product.union_parameters
+
+    def sees_what_we_see(self, headers: Headers) -> bool:
+        if self._client_authorization != "pass":
+            return not any(name == b"cookie" for name, _ in headers)
+        ours = self._authorization.encode("latin-1") if self._authorization else None
+        return all(value == ours for name, value in headers if name in _CREDENTIALS)
 
     async def send(self, request: BackendRequest) -> BackendResponse:
         operation = request.operation

@@ -30,6 +30,10 @@ class Recorder(EmbeddedBackend):
     sent: list = field(default_factory=list)
     asked: list = field(default_factory=list)
     fails: bool = False
+    is_ours: bool = True
+
+    def sees_what_we_see(self, headers):
+        return self.is_ours
 
     def __post_init__(self):
         EmbeddedBackend.__init__(self, self.store)
@@ -57,7 +61,7 @@ def operation(text, kind=OperationKind.QUERY, **more):
     return SparqlOperation(kind, text, **more)
 
 
-def run(op, *, hooks=None, prefer=None, before=None, fails=False, index=True, data=TURTLE, **settings):
+def run(op, *, hooks=None, prefer=None, before=None, fails=False, index=True, data=TURTLE, is_ours=True, **settings):
     """Run *op* through a fresh dataset; returns what came out, the exchange, the backend and the dataset."""
     overrides = {key.replace("__", "."): value for key, value in settings.items()}
 
@@ -65,7 +69,7 @@ def run(op, *, hooks=None, prefer=None, before=None, fails=False, index=True, da
         config = load_config(None, overrides=overrides)
         store = ox.Store()
         store.load(data, ox.RdfFormat.TURTLE)
-        backend = Recorder(store, fails=False)
+        backend = Recorder(store, fails=False, is_ours=is_ours)
         dataset = Dataset("d", backend, config)
         if index:
             made = await distil(backend, config.index)
@@ -102,6 +106,13 @@ def test_proved_empty_is_rejected_after_the_live_graph_agreed():
     assert isinstance(outcome, QueryRejected) and outcome.findings[0].confirmation
     assert len(backend.asked) == 1 and backend.sent == []
     assert exchange.verdict == "reject" and (dataset.counters.confirmed, dataset.counters.rejected) == (1, 1)
+
+
+def test_who_is_shown_other_data_is_told_nothing():
+    """A client's own credential: the query passes unjudged, whatever the index has seen with ours, and says so."""
+    outcome, exchange, backend, _ = run(operation(EMPTY, accept="text/csv"), is_ours=False)
+    assert outcome == b"x,y\r\n" and backend.asked == [] and exchange.findings == ()
+    assert exchange.added_headers == [(b"sparlance-validation", b"unchecked;reason=credential")]
 
 
 def test_an_empty_graph_refuses_nothing():
