@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import re
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -119,6 +120,8 @@ class Upkeep:
         """Whether the data changed while they were read last."""
         self.error = ""
         """Why the file cannot be used or written; empty while all is well."""
+        self._is_unwritable = False
+        self._holds_lock = False
         self.cost: dict[str, Any] = {}
 
     # -- the file
@@ -127,6 +130,7 @@ class Upkeep:
         """What an earlier process left, if it fits; None: build. Never raises."""
         if self.path is None:
             return None
+        await asyncio.to_thread(self._sweep_at_start)
         found = await asyncio.to_thread(self._load)
         if found is None:
             return None
@@ -181,13 +185,50 @@ class Upkeep:
             self._note_unwritable(error)
             return made
         self.error = ""
+        self._is_unwritable = False
         self.cost["file_bytes"] = found.size_bytes
         made.values.close()
         return Distilled(found.index, found.values, made.queries, made.elapsed_s, made.method, made.replayed)
 
     def _note_unwritable(self, error: Exception) -> None:
+        """Show the last reason, and log the first: one cause meets several files, and every build anew."""
         self.error = f"the index cannot be kept on disk: {error}"
-        structlog.get_logger().warning("index_file_unwritable", error=self.error)
+        if not self._is_unwritable:
+            self._is_unwritable = True
+            structlog.get_logger().warning("index_file_unwritable", error=self.error)
+
+    def _leftovers(self) -> list[Path]:
+        """Scratch files of processes that have died, killed in the middle of a build; none of them is of use to anybody."""
+        assert self.path is not None
+        pattern = re.compile(re.escape(self.path.name) + r"\.([0-9]{1,10})\.(?:values|part)")
+        try:
+            found = [(file, pattern.fullmatch(file.name)) for file in self.path.parent.iterdir()]
+        except OSError:
+            return []
+        return [file for file, match in found if match is not None and not _is_alive(int(match[1]))]
+
+    def _sweep(self) -> None:
+        """Remove what dead processes have left; only while holding the lock, without which nobody writes scratch files."""
+        for file in self._leftovers():
+            if _remove(file):
+                structlog.get_logger().info("index_leftover_removed", path=str(file))
+
+    def _sweep_at_start(self) -> None:
+        """The same for a start that has nothing to build; what holds the lock will do it, or has a build to end."""
+        assert self.path is not None
+        if not self._leftovers():
+            return
+        try:
+            handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError:
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._sweep()
+        except OSError:  # BlockingIOError: somebody builds
+            pass
+        finally:
+            os.close(handle)
 
     # -- building
 
@@ -202,7 +243,7 @@ class Upkeep:
             before = await self._ask_marker(backend)
             made = await self._build(backend, progress=progress, epoch=epoch, duty=duty)
             return await self._finish(backend, made, before)
-        if self._rebuild is not None and not self.is_first:
+        if self._rebuild is not None and not self.is_first and not self._is_unwritable:
             elsewhere = await self._build_elsewhere(backend, progress, epoch)
             if elsewhere is not None:
                 return elsewhere
@@ -212,22 +253,28 @@ class Upkeep:
                 if found.index.built_at >= asked_at - 1 or self.is_first:
                     return self._take(found)
                 found.values.close()
+            if self._holds_lock:
+                await asyncio.to_thread(self._sweep)
             before = await self._ask_marker(backend)
             journal = self._open_journal(before)
             values_path = self.path.with_name(f"{self.path.name}.{os.getpid()}.values")
             try:
                 made = await self._build_on_disk(backend, progress, epoch, duty, journal, values_path)
             except BaseException:
-                values_path.unlink(missing_ok=True)
+                _remove(values_path)
                 raise
             finally:
                 if journal is not None:
                     journal.close()
-            if journal is not None:
-                journal.discard()
-            made = await self._finish(backend, made, before)
-            values_path.unlink(missing_ok=True)
-            return made
+            try:
+                if journal is not None:
+                    try:
+                        journal.discard()
+                    except OSError as error:
+                        self._note_unwritable(error)
+                return await self._finish(backend, made, before)
+            finally:
+                _remove(values_path)
 
     async def _build_elsewhere(self, backend: Backend, progress: Progress, epoch: int) -> Distilled | None:
         """Have another process build, and load what it wrote; None: it could not."""
@@ -248,14 +295,15 @@ class Upkeep:
     async def _build_on_disk(
         self, backend: Backend, progress: Progress, epoch: int, duty: float, journal: Journal | None, values_path: Path
     ) -> Distilled:
-        values_path.unlink(missing_ok=True)
+        """Where the folder takes no file, or the disk is full, in memory."""
+        _remove(values_path)
         how: dict[str, Any] = {"progress": progress, "epoch": epoch, "duty": duty, "journal": journal}
         try:
             return await self._build(backend, **how, values_path=values_path)
         except (OSError, sqlite3.Error) as error:
-            # A full disk: once more in memory, with the answers that the journal still has.
+            # Once more in memory, with the answers that the journal still has.
             self._note_unwritable(error)
-            values_path.unlink(missing_ok=True)
+            _remove(values_path)
             return await self._build(backend, **how)
 
     def _open_journal(self, marker: str | None) -> Journal | None:
@@ -295,7 +343,7 @@ class Upkeep:
     async def _lock(self, progress: Progress) -> AsyncIterator[bool]:
         """Hold the lock of the archive; yields whether another process held it first."""
         assert self.path is not None
-        had_to_wait = False
+        had_to_wait = self._holds_lock = False
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
@@ -312,8 +360,10 @@ class Upkeep:
                     had_to_wait = True
                     progress("waiting for another process that builds it", 0, 0)
                     await asyncio.sleep(LOCK_POLL_S)
+            self._holds_lock = True
             yield had_to_wait
         finally:
+            self._holds_lock = False
             os.close(handle)
 
     # -- change
@@ -343,3 +393,22 @@ class Upkeep:
                 if now is not None and self._seen_marker is not None and now != self._seen_marker:
                     return
                 self._seen_marker = now if self._seen_marker is None else self._seen_marker
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # PermissionError: another user's
+        return True
+    return True
+
+
+def _remove(file: Path) -> bool:
+    """Whether *file* was there and is not any more; it is no error if it cannot be there at all."""
+    try:
+        file.unlink()
+    except OSError:
+        return False
+    return True

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
+import structlog
 
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import Config, load_config
@@ -372,6 +373,62 @@ asyncio.run(main())
     assert (state, triples, found) == ("ready", 151, 1)
     assert "cannot be kept on disk" in error
     assert not list(tmp_path.glob("*.part")) and not list(tmp_path.glob("*.values"))
+
+
+@pytest.mark.parametrize("kind", ["a file", "below a file", "no files there", "read-only"])
+def test_a_folder_that_takes_no_files_does_not_stop_serving(tmp_path, kind):
+    """Whatever is wrong with index.directory: an index in memory, ready, the error shown, and logged once."""
+    folder = tmp_path / "kept"
+    match kind:
+        case "a file" | "below a file":
+            folder.write_text("")
+            folder = folder / "deeper" if kind == "below a file" else folder
+        case "no files there":
+            folder = Path("/proc/sparlance")
+        case "read-only":
+            folder.mkdir()
+            folder.chmod(0o500)
+            if os.access(folder, os.W_OK):
+                pytest.skip("root may write everywhere")
+
+    async def check():
+        backend = Counting(store())
+        one = dataset(config(folder), backend)
+        with structlog.testing.capture_logs() as logged:
+            one.start()
+            await one.built()
+            first = one.index.epoch
+            one.mark_stale()
+            await until(lambda: one.index.epoch > first)
+        assert one.summary()["state"] == "ready" and one.index.triples > 0 and len(one.values.lookup("text 1")) == 1
+        assert "cannot be kept on disk" in one.summary()["file"]["error"]
+        assert [e["event"] for e in logged].count("index_file_unwritable") == 1
+        await one.aclose()
+
+    run(check())
+
+
+def test_scratch_files_of_the_dead_are_removed(tmp_path):
+    """A process that was killed cannot tidy up: the next start does, built or loaded; what a living process writes stays."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    name = archive_path(config(tmp_path), "d").name
+    dead = [tmp_path / f"{name}.{ended.pid}.{kind}" for kind in ("values", "part")]
+    kept = [tmp_path / n for n in (f"{name}.{os.getppid()}.values", f"other-{name}.{ended.pid}.values", f"{name}.x.values")]
+
+    async def check():
+        for start in ("builds", "loads"):
+            for file in (*dead, *kept):
+                file.write_text("left")
+            backend = Counting(store())
+            one = dataset(config(tmp_path), backend)
+            one.start()
+            await one.built()
+            assert not [f for f in dead if f.exists()] and all(f.exists() for f in kept), start
+            assert one.upkeep.error == ""
+            await one.aclose()
+
+    run(check())
 
 
 BUILDER = """
