@@ -21,7 +21,10 @@ MAX_CONDITIONS = 2_000
 """Of all alternatives together."""
 
 MAX_PATTERNS = 300
-"""Of one basic graph pattern; people write fewer than 100, and finding a minimal core takes a trial per bisection."""
+"""Of one conjunction; people write fewer than 100, and finding a minimal core takes a trial per bisection."""
+
+MAX_PATH_STEPS = 1_000
+"""Of all property paths of a query together, as they are taken apart."""
 
 MAX_PARTS = 24
 
@@ -132,7 +135,7 @@ def certain(alternatives: Alternatives) -> frozenset[Variable]:
 
 
 def both(parts: Sequence[Alternatives]) -> Alternatives:
-    """The conjunction; over the bounds, the parts with most alternatives are dropped."""
+    """The conjunction; over the bounds, the parts with most alternatives, and later ones, are dropped."""
     result: Alternatives = ANYTHING
     for part in sorted(parts, key=len):
         if part == ANYTHING:
@@ -141,6 +144,8 @@ def both(parts: Sequence[Alternatives]) -> Alternatives:
             result = part
             continue
         if len(result) * len(part) > MAX_ALTERNATIVES:
+            continue
+        if max(map(len, result)) + max(map(len, part)) > MAX_PATTERNS:
             continue
         size = sum(map(len, result)) * len(part) + sum(map(len, part)) * len(result)
         if size > MAX_CONDITIONS:

@@ -9,12 +9,13 @@ variables of EXISTS that its own group does not certainly bind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from proxy.query.conditions import (
     ANYTHING,
     MAX_PARTS,
+    MAX_PATH_STEPS,
     MAX_PATTERNS,
     Alternatives,
     Condition,
@@ -78,6 +79,7 @@ class _Reader:
         self._graph: Iri | Variable | None = None
         self._has_magic = has_magic
         self._fresh = 0
+        self._path_steps = 0
         self.parts: list[Part] = []
 
     def fresh(self, name: str) -> Variable:
@@ -145,6 +147,8 @@ class _Reader:
 
     def group(self, group: Group, rename: Rename) -> Alternatives:
         found: list[Alternatives] = []
+        sure: set[Variable] = set()
+        seen = 0
         filters: list[Filter] = []
         later: list[tuple[str, Group, int, Alternatives | None]] = []
         for element in group.elements:
@@ -164,7 +168,9 @@ class _Reader:
                 case Filter():
                     filters.append(element)
                 case Bind():
-                    found.append(self.bind(element, found, rename))
+                    sure.update(v for part in found[seen:] for v in certain(part))
+                    seen = len(found)
+                    found.append(self.bind(element, sure, rename))
                 case InlineData():
                     found.append(self.values(element, rename))
                 case SubSelect(query):
@@ -176,6 +182,7 @@ class _Reader:
         bound = frozenset(v for part in found for v in certain(part)) if filters or later else frozenset()
         before = len(self.parts)
         conditions = [self.filter(f.expression, f.span, bound, rename) for f in filters]
+        del self.parts[max(before, MAX_PARTS) :]
         for i in range(before, len(self.parts)):  # those of NOT EXISTS
             part = self.parts[i]
             self.parts[i] = Part(part.role, part.group, both([part.conditions, *(f for f in found if len(f) == 1)]))
@@ -246,7 +253,7 @@ class _Reader:
                 conditions.append(OneOf(v, terms, data.span))
         return (tuple(conditions),)
 
-    def bind(self, element: Bind, before: list[Alternatives], rename: Rename) -> Alternatives:
+    def bind(self, element: Bind, bound: Set[Variable], rename: Rename) -> Alternatives:
         v = rename(element.variable)
         match element.expression:
             case Iri() | Literal() as constant:
@@ -254,7 +261,7 @@ class _Reader:
             case Variable() as other:
                 # an unbound one would leave v unbound, free to be bound by what follows
                 renamed = rename(other)
-                if any(renamed in certain(part) for part in before):
+                if renamed in bound:
                     return ((Same(v, renamed, NOWHERE),),)
         return ANYTHING
 
@@ -319,7 +326,9 @@ class _Reader:
         return False
 
     def path(self, s: Place, path: PropertyPath, o: Place, t: TriplePattern) -> Alternatives:
-        if self._is_opaque(s, o):
+        # ends of ``+`` are read twice, so that nested ones would be read 2 ** depth times
+        self._path_steps += 1
+        if self._path_steps > MAX_PATH_STEPS or self._is_opaque(s, o):
             return ANYTHING
         match path:
             case Iri():
@@ -331,6 +340,14 @@ class _Reader:
                 return both([self.path(a, step, b, t) for a, step, b in zip(places, steps, places[1:], strict=False)])
             case AlternativePath(choices):
                 return either(self.path(s, c, o, t) for c in choices)
+            case OneOrMorePath(OneOrMorePath() as inner) | ZeroOrMorePath(ZeroOrMorePath() as inner):
+                return self.path(s, inner, o, t)
+            case OneOrMorePath(ZeroOrMorePath(inner) | ZeroOrOnePath(inner)):
+                return self.path(s, ZeroOrMorePath(inner), o, t)
+            case ZeroOrMorePath(OneOrMorePath(inner) | ZeroOrOnePath(inner)):
+                return self.path(s, ZeroOrMorePath(inner), o, t)
+            case ZeroOrOnePath(ZeroOrMorePath() | ZeroOrOnePath() as inner):
+                return self.path(s, inner, o, t)
             case OneOrMorePath(inner):
                 # the first step leaves s and the last one reaches o; in between there may be any number
                 return both([self.path(s, inner, self.fresh("via"), t), self.path(self.fresh("via"), inner, o, t)])

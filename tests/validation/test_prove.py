@@ -1,5 +1,7 @@
 """The table of sound rules, one line each, over tests/data/library.ttl; what is proved is checked against pyoxigraph."""
 
+import time
+
 import numpy as np
 import pyoxigraph as ox
 import pytest
@@ -237,3 +239,37 @@ def test_many_patterns_take_bounded_time(exact_index):
         "SELECT * { " + "FILTER EXISTS { ?x :name ?y " * 40 + "}" * 40 + " }",
     ):
         check(parse(PREFIX + text), exact_index)
+
+
+DEEP = {
+    **{f"nested {op}": "SELECT * { ?s " + "(" * 90 + ":author" + f"){op}" * 90 + " ?o }" for op in "+*?"},
+    "sequences under +": "SELECT * { ?s " + "(" * 90 + ":sponsor" + "/:sponsor)+" * 90 + " ?o }",
+    "alternatives under +": "SELECT * { ?s " + "(" * 90 + ":author" + "|:author)+" * 90 + " ?o }",
+    "inverse under +": "SELECT * { ?s " + "^(" * 90 + ":author" + ")+" * 90 + " ?o }",
+    "sequences": "SELECT * { ?s " + "(" * 90 + ":author" + "/:author)" * 90 + " ?o }",
+    "alternatives": "SELECT * { ?s " + "(" * 90 + ":author" + "|:author)" * 90 + " ?o }",
+    "inverse": "SELECT * { ?s " + "^(" * 90 + ":author" + ")" * 90 + " ?o }",
+    **{
+        f"nested {word}": "SELECT * { " + f"{word} {{ ?s :author ?o " * n + "}" * n + " }"
+        for word, n in (("FILTER EXISTS", 45), ("FILTER NOT EXISTS", 45), ("OPTIONAL", 90), ("MINUS", 90), ("GRAPH ?g", 90))
+    },
+    "nested UNION": "SELECT * { " + "{ ?s :author ?o " * 90 + "} UNION { ?s :author ?b }" * 90 + " }",
+    "nested UNION, last": "SELECT * { " + "{ :a :b :c } UNION { ?s :author ?o " * 90 + "}" * 90 + " }",
+    "nested sub-queries": "SELECT * { " + "{ SELECT * { ?s :author ?o " * 45 + "} }" * 45 + " }",
+}
+
+
+@pytest.mark.parametrize("text", DEEP.values(), ids=DEEP)
+def test_no_nesting_takes_exponential_time(text, exact_index):
+    """Nothing is read twice at each level without an end."""
+    query = parse(PREFIX + text)
+    started = time.perf_counter()
+    check(query, exact_index)
+    assert time.perf_counter() - started < 0.5
+
+
+def test_nested_repetition_is_one_repetition(exact_index):
+    """p++ is p+, and (p?)+ is p*: proofs survive the nesting."""
+    assert is_proved_empty(check(parse(PREFIX + "SELECT * { ?x a :Branch ; ((:sponsor+)+)+ ?y }"), exact_index))
+    assert not is_proved_empty(check(parse(PREFIX + "SELECT * { ?x a :Branch ; ((:sponsor?)+)* ?y }"), exact_index))
+    assert not is_proved_empty(check(parse(PREFIX + "SELECT * { ?x a :Branch ; ((:sponsor*)?)+ ?y }"), exact_index))
