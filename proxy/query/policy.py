@@ -7,7 +7,8 @@ side of seeing too much, inside strings and comments too, because backends diffe
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from bisect import bisect_right
+from collections.abc import Collection, Mapping
 
 from proxy.errors import MalformedQuery, MalformedRequest, OperationForbidden
 from proxy.query.model import Load, Modify, ParsedOperation, ParsedQuery, ParsedUpdate, Service, walk
@@ -93,20 +94,82 @@ def is_read_only(parsed: ParsedOperation) -> bool:
     return isinstance(parsed, ParsedQuery) and not holds_service(parsed)
 
 
-_GAP = r"(?:\s|#[^\r\n]*(?:[\r\n]|$))*"
-_NAME = r"(?:<|[^\s<>{}()]*:)"
-_UPDATE = re.compile(
-    rf"(?<![\w?$:])(?:"
-    rf"INSERT{_GAP}(?:DATA)?{_GAP}\{{"
-    rf"|DELETE{_GAP}(?:DATA|WHERE)?{_GAP}\{{"
-    rf"|LOAD{_GAP}(?:SILENT{_GAP})?{_NAME}"
-    rf"|(?:CLEAR|DROP){_GAP}(?:SILENT{_GAP})?(?:GRAPH|DEFAULT|NAMED|ALL)"
-    rf"|CREATE{_GAP}(?:SILENT{_GAP})?GRAPH"
-    rf"|(?:ADD|MOVE|COPY){_GAP}(?:SILENT{_GAP})?(?:GRAPH|DEFAULT|{_NAME})"
-    rf")",
-    re.IGNORECASE,
-)
-_SERVICE = re.compile(rf"(?<![\w?$:])SERVICE{_GAP}(?:SILENT{_GAP})?(?:[?$]|{_NAME})", re.IGNORECASE)
+_NAME = r"(?:<|[^\s<>{}():]{128}|[^\s<>{}():]*+:)"
+"""An IRI, or what may be a prefixed name: longer ones are not read to their colon, each of ``LOAD-LOAD-LOAD…`` would be."""
+
+_MANAGED = ("SILENT", "GRAPH|DEFAULT|NAMED|ALL")
+_COPIED = ("SILENT", f"GRAPH|DEFAULT|{_NAME}")
+_UPDATE_WORDS = {
+    "INSERT": ("DATA", r"\{"),
+    "DELETE": ("DATA|WHERE", r"\{"),
+    "LOAD": ("SILENT", _NAME),
+    "CLEAR": _MANAGED,
+    "DROP": _MANAGED,
+    "CREATE": ("SILENT", "GRAPH"),
+    "ADD": _COPIED,
+    "MOVE": _COPIED,
+    "COPY": _COPIED,
+}
+_SERVICE_WORDS = {"SERVICE": ("SILENT", rf"[?$]|{_NAME}")}
+_BLANKS = re.compile(r"\s*+")
+_FIRST_IN_LINE = re.compile(r"(?:\A|(?<=[\r\n]))[^\S\r\n]*+([^\s#])")
+
+
+class _Words:
+    """Keywords, what may stand behind each, and what must.
+
+    Args:
+        words: keyword → patterns of what may and of what must follow.
+    """
+
+    def __init__(self, words: Mapping[str, tuple[str, str]]) -> None:
+        named = "|".join(f"(?P<{word}>{word})" for word in words)
+        self._keyword = re.compile(rf"(?<![\w?$:])(?:{named})", re.IGNORECASE)
+        self._behind = {
+            word: (re.compile(may, re.IGNORECASE), re.compile(must, re.IGNORECASE)) for word, (may, must) in words.items()
+        }
+
+    def occur_in(self, text: str) -> bool:
+        """Whether one of them occurs, with blanks and comments between the words; in linear time."""
+        gaps: _Gaps | None = None
+        for found in self._keyword.finditer(text):
+            gaps = gaps or _Gaps(text)
+            may, must = self._behind[found.lastgroup or ""]
+            at = gaps.end(found.end())
+            if must.match(text, at):
+                return True
+            between = may.match(text, at)
+            if between is not None and must.match(text, gaps.end(between.end())):
+                return True
+        return False
+
+
+class _Gaps:
+    """Where blanks and comments end. No part of the text is read twice, whatever number of comments end there."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends: dict[int, int] = {}
+        self._firsts: list[int] | None = None
+
+    def end(self, start: int) -> int:
+        """The offset behind all blanks and comments from *start* on."""
+        found = self._ends.get(start)
+        if found is None:
+            blanks = _BLANKS.match(self._text, start)
+            found = blanks.end() if blanks is not None else start
+            if self._text.startswith("#", found):
+                if self._firsts is None:
+                    self._firsts = [m.start(1) for m in _FIRST_IN_LINE.finditer(self._text)]
+                # the comment goes to the end of its line; then come lines of blanks and comments alone
+                following = bisect_right(self._firsts, found)
+                found = self._firsts[following] if following < len(self._firsts) else len(self._text)
+            self._ends[start] = found
+        return found
+
+
+_UPDATE = _Words(_UPDATE_WORDS)
+_SERVICE = _Words(_SERVICE_WORDS)
 
 
 def _readings(text: str) -> tuple[str, ...]:
@@ -124,9 +187,9 @@ def _character(m: re.Match[str]) -> str:
 
 def holds_update_keywords(text: str) -> bool:
     """Whether *text*, which could not be parsed, might be an update."""
-    return any(_UPDATE.search(t) is not None for t in _readings(text))
+    return any(map(_UPDATE.occur_in, _readings(text)))
 
 
 def holds_service_keyword(text: str) -> bool:
     """Whether *text*, which could not be parsed, might call another server by SERVICE."""
-    return any(_SERVICE.search(t) is not None for t in _readings(text))
+    return any(map(_SERVICE.occur_in, _readings(text)))

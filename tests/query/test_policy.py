@@ -1,5 +1,7 @@
 """What the configuration lets through, decided on the parse tree."""
 
+import time
+
 import pytest
 
 from proxy.errors import MalformedRequest, OperationForbidden
@@ -117,3 +119,57 @@ def test_read_only():
     assert is_read_only(parse("ASK { ?x ?p ?o }"))
     assert not is_read_only(parse("ASK { SERVICE <http://s/> {} }"))
     assert not is_read_only(parse("CLEAR ALL"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("DELETE" + " " * 200_000, id="blanks"),
+        pytest.param("INSERT" + "#\n" * 100_000, id="comments"),
+        pytest.param(("DELETE" + " " * 5_000) * 40, id="blanks again and again"),
+        pytest.param("INSERT#" * 28_000, id="words in one comment"),
+        pytest.param("INSERT DATA#" * 17_000, id="two words in one comment"),
+        pytest.param("#INSERT#\n" * 22_000, id="words in many comments"),
+        pytest.param("INSERT#" * 14_000 + "\nDATA" + " " * 100_000, id="one end of many comments"),
+        pytest.param("INSERT#" * 14_000 + "\nDATA" + "#\n" * 50_000, id="comments behind many comments"),
+        pytest.param("LOAD-" * 40_000, id="words in a name"),
+        pytest.param("LOAD SILENT " * 17_000, id="silent"),
+        pytest.param("SERVICE#" * 25_000, id="service in comments"),
+        pytest.param("SERVICE " + "SERVICE-SILENT-" * 7 + "\n" + ("SERVICE SILENT#" * 13_000), id="service silent"),
+        pytest.param("\\u0049" * 33_000, id="escapes"),
+        pytest.param("\\u007b" * 33_000, id="escapes of syntax"),
+        pytest.param("\n" * 200_000, id="lines"),
+    ],
+)
+def test_hostile_text_holds_nobody_up(text):
+    """200 KB of any shape take linear time: the look at unparsable text runs between everybody's requests."""
+    start = time.perf_counter()
+    holds_update_keywords(text)
+    holds_service_keyword(text)
+    assert time.perf_counter() - start < 0.5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT # a\r# b {\n \t# c\n\n DATA#\n{",
+        "ASK { <http://x/load#a> } # INSERT # DELETE\n {",
+        "load#\nsilent#\nex:a",
+        "LOAD SILENT#x:y",
+        "COPY DEFAULT TO <g>",
+        "DELETE\u2003WHERE{",
+        "LOAD " + "a" * 500 + ":b",
+    ],
+)
+def test_updates_with_gaps(text):
+    """Blanks and comments of any kind may stand between the words; also a comment that begins in another."""
+    assert holds_update_keywords(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INSERT # {", "INSERT # DATA {\n", "CLEAR # ALL", "?load <a>", "ASK { <http://x/load#a> }\n{", "DELETE\n#\nDATA #{\n#"],
+)
+def test_no_update_in_a_comment_alone(text):
+    """What a comment hides is not behind the word."""
+    assert not holds_update_keywords(text)
