@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,11 +95,13 @@ class PairSummary:
 class ValueIndex:
     """Read-only once built (``ValueIndexBuilder``). Safe to use from many threads, which take turns."""
 
-    def __init__(self, connection: sqlite3.Connection, lengths: NDArray[np.int16]) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, lengths: NDArray[np.int16], lock: threading.Lock | None = None
+    ) -> None:
         self._connection = connection
         self.lengths = lengths
         """(text ids,) characters of each folded text; the fuzzy search needs them all."""
-        self._lock = threading.Lock()
+        self._lock = lock or threading.Lock()
 
     @classmethod
     def open(cls, path: Path, lengths: NDArray[Any]) -> ValueIndex:
@@ -240,7 +243,10 @@ class ValueIndex:
 
 
 class ValueIndexBuilder:
-    """Fills a new ``ValueIndex``; one thread at a time.
+    """Fills a new ``ValueIndex``; threads take turns.
+
+    ``close`` may come at any time, from any thread: whoever is filling it then gets a ``sqlite3.Error``. (SQLite does not
+    look out for that: a connection closed under a running statement ends the process.)
 
     Args:
         path: a file to be created; None keeps everything in memory.
@@ -249,6 +255,8 @@ class ValueIndexBuilder:
 
     def __init__(self, path: Path | None = None, *, segment: int = 200_000) -> None:
         self._segment = segment
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._connection = sqlite3.connect(str(path) if path is not None else ":memory:", check_same_thread=False)
         # A build that dies leaves nothing worth recovering, so neither journal nor fsync.
         self._connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
@@ -303,29 +311,31 @@ class ValueIndexBuilder:
 
     def add(self, entries: Iterable[ValueEntry]) -> None:
         """Take entries; those longer than LONGEST are passed over."""
-        rows = [
-            (
-                self._text_id(e.text),
-                e.text,
-                e.language,
-                self._iri_id(e.datatype),
-                self._iri_id(e.property),
-                self._iri_id(e.subject_class),
-                e.count,
-                e.subject,
-            )
-            for e in entries
-            if len(e.text) <= LONGEST
-        ]
-        self._write(rows)
+        with self._use():
+            rows = [
+                (
+                    self._text_id(e.text),
+                    e.text,
+                    e.language,
+                    self._iri_id(e.datatype),
+                    self._iri_id(e.property),
+                    self._iri_id(e.subject_class),
+                    e.count,
+                    e.subject,
+                )
+                for e in entries
+                if len(e.text) <= LONGEST
+            ]
+            self._write(rows)
 
     def add_pair(
         self, class_: str | None, property_: str, found: Iterable[tuple[str, str | None, str, int, str | None]]
     ) -> None:
         """Take (text, language, datatype, count, subject) of one pair; the same as ``add``, in less time."""
-        class_id, property_id = self._iri_id(class_), self._iri_id(property_)
-        text_id, iri_id = self._text_id, self._iri_id
-        self._write([(text_id(x), x, tag, iri_id(d), property_id, class_id, n, s) for x, tag, d, n, s in found])
+        with self._use():
+            class_id, property_id = self._iri_id(class_), self._iri_id(property_)
+            text_id, iri_id = self._text_id, self._iri_id
+            self._write([(text_id(x), x, tag, iri_id(d), property_id, class_id, n, s) for x, tag, d, n, s in found])
 
     def _write(self, rows: Sequence[tuple[int, str, str | None, int, int, int, int, str | None]]) -> None:
         self._connection.executemany("INSERT INTO text VALUES (?, ?)", self._pending)
@@ -334,22 +344,27 @@ class ValueIndexBuilder:
 
     def describe(self, class_: str | None, property_: str, summary: PairSummary) -> None:
         """Note what is known of a pair, once for each."""
-        self._connection.execute(
-            "INSERT INTO pair VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                self._iri_id(class_),
-                self._iri_id(property_),
-                summary.distinct,
-                summary.low,
-                summary.high,
-                summary.earliest,
-                summary.latest,
-                summary.is_complete,
-            ),
-        )
+        with self._use():
+            self._connection.execute(
+                "INSERT INTO pair VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    self._iri_id(class_),
+                    self._iri_id(property_),
+                    summary.distinct,
+                    summary.low,
+                    summary.high,
+                    summary.earliest,
+                    summary.latest,
+                    summary.is_complete,
+                ),
+            )
 
     def finish(self) -> ValueIndex:
         """Build the look-up structures; the builder is spent."""
+        with self._use():
+            return self._finish()
+
+    def _finish(self) -> ValueIndex:
         self._texts.clear()
         self._spelt.clear()
         self._connection.commit()
@@ -363,19 +378,42 @@ class ValueIndexBuilder:
             texts = self._connection.execute(query, (first, first + self._segment))
             ids, folded = [], []
             for i, normalised in texts:
+                self._require_open()
                 ids.append(i)
                 folded.append(without_marks(normalised))
             lengths[ids] = [len(f) for f in folded]
             self._connection.executemany(
                 "INSERT INTO posting VALUES (?, ?, ?, ?)",
-                ((t, first, len(found), found.tobytes()) for t, found in postings(ids, folded)),
+                self._rows_of(first, ids, folded),
             )
         self._connection.commit()
-        return ValueIndex(self._connection, lengths)
+        self._require_open()
+        return ValueIndex(self._connection, lengths, self._lock)
 
     def close(self) -> None:
-        """Abandon the build."""
-        self._connection.close()
+        """Abandon the build; a thread that works on it is interrupted, and waited for."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with suppress(sqlite3.ProgrammingError):  # the index that was made of it is closed already
+            self._connection.interrupt()
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def _use(self) -> Iterator[None]:
+        with self._lock:
+            self._require_open()
+            yield
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise sqlite3.ProgrammingError("the value index was closed while it was built")
+
+    def _rows_of(self, first: int, ids: list[int], folded: list[str]) -> Iterator[tuple[str, int, int, bytes]]:
+        for trigram, found in postings(ids, folded):
+            self._require_open()
+            yield trigram, first, len(found), found.tobytes()
 
 
 def likeness(wanted: str, found: str) -> float:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +17,7 @@ from proxy.query.term import XSD_STRING
 
 CITIES = ["Amsterdam", "Rotterdam", "Rio de Janeiro", "San José", "Bordeaux", "New York", "York", "The Hague", "Nouméa"]
 CITIES += ["Ho Chi Minh City"]
+ROOT = Path(__file__).parent.parent.parent
 
 
 def entry(text, *, property_="p", class_="C", count=1, subject=None):
@@ -146,6 +150,47 @@ def test_closed_is_closed():
     index.close()
     with pytest.raises(sqlite3.ProgrammingError):
         index.lookup("york")
+
+
+CLOSED_MEANWHILE = """
+import random, sqlite3, sys, threading, time
+from pathlib import Path
+from tests.index.test_values import ValueIndexBuilder, PairSummary, entry
+rng = random.Random(7)
+texts = ["".join(rng.choices("abcdefghij ", k=20)) for _ in range(20000)]
+raised = 0
+for i in range(25):
+    path = Path(sys.argv[1], f"{i}.values") if i % 2 else None
+    builder = ValueIndexBuilder(path, segment=2000)
+    errors = []
+    def work():
+        try:
+            for begin in range(0, 20000, 500):
+                builder.add(entry(t) for t in texts[begin : begin + 500])
+            builder.finish()
+        except sqlite3.Error as error:
+            errors.append(error)
+    thread = threading.Thread(target=work)
+    thread.start()
+    time.sleep(rng.random() * 0.3)
+    began = time.monotonic()
+    builder.close()
+    assert time.monotonic() - began < 2
+    thread.join()
+    raised += len(errors)
+    try:
+        builder.describe("C", "p", PairSummary(1))
+        raise SystemExit("a closed builder was filled")
+    except sqlite3.ProgrammingError:
+        pass
+assert raised > 10, raised
+"""
+
+
+def test_close_under_a_running_build_is_an_error_there(tmp_path):
+    """A stop in the middle of a build, when its thread is in SQLite: a Python error in the thread, never a dead process."""
+    done = subprocess.run([sys.executable, "-c", CLOSED_MEANWHILE, str(tmp_path)], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 def test_likeness_is_symmetric_enough_to_rank():
