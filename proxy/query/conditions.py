@@ -57,12 +57,14 @@ class OneOf:
     """*variable* is bound, and equals one of *terms* (for literals: in value, which is weaker than being the same term).
 
     by_spelling: it is ``STR(variable)`` that equals; *terms* are then the string and the IRI that are written so.
+    by_term: it joins as VALUES does; for the confirmation only.
     """
 
     variable: Variable
     terms: tuple[Iri | Literal, ...]
     span: Span
     by_spelling: bool = False
+    by_term: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeGuard
+
 from proxy.query.conditions import Alternatives, Bound, Condition, Impossible, IsLiteral, OneOf
-from proxy.query.literals import ORDERED
-from proxy.query.model import Aggregate, Comparison, Expression, FunctionCall, In, Span
+from proxy.query.literals import NUMERIC, ORDERED, number
+from proxy.query.model import Aggregate, Comparison, Expression, FunctionCall, In, Span, is_relative
 from proxy.query.term import XSD, XSD_STRING, Iri, Literal, Variable
 
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
@@ -12,6 +14,24 @@ _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 def condition_of(expression: Expression, span: Span) -> Condition | None:
     """The one condition that *expression* stands for, in its own variables; None: it says nothing that counts."""
+    found = _condition_of(expression, span)
+    return None if isinstance(found, OneOf) and not found.by_spelling and not all(map(is_known, found.terms)) else found
+
+
+def is_known(term: Any) -> TypeGuard[Iri | Literal]:
+    """Whether *term* is a constant that joins with itself and is told from others.
+
+    A relative IRI is what the backend takes it for. NaN is the same term as itself, but ``=`` and ``IN`` say that it is not.
+    """
+    match term:
+        case Iri():
+            return not is_relative(term)
+        case Literal(lexical, datatype):
+            return datatype not in NUMERIC or number(lexical) is not None
+    return False
+
+
+def _condition_of(expression: Expression, span: Span) -> Condition | None:
     match expression:
         case Comparison("=", Variable() as v, Iri() | Literal() as constant) | Comparison(
             "=", Iri() | Literal() as constant, Variable() as v
@@ -32,7 +52,7 @@ def condition_of(expression: Expression, span: Span) -> Condition | None:
         case FunctionCall("SAMETERM", (Variable() as v, Iri() | Literal() as constant)) | FunctionCall(
             "SAMETERM", (Iri() | Literal() as constant, Variable() as v)
         ):
-            return OneOf(v, (constant,), span)
+            return OneOf(v, (constant,), span, by_term=True)
         case FunctionCall("ISIRI" | "ISURI" | "ISBLANK", (Variable() as v,)):
             return IsLiteral(v, False, span)
         case FunctionCall("ISLITERAL" | "ISNUMERIC", (Variable() as v,)):
@@ -62,8 +82,8 @@ def never_of_a_group(expression: Expression) -> bool:
 def rename_condition(condition: Condition, variable: Variable) -> Alternatives:
     """*condition* of ``condition_of``, about *variable* in place of its own."""
     match condition:
-        case OneOf(_, terms, span, by_spelling):
-            return ((OneOf(variable, terms, span, by_spelling),),)
+        case OneOf(_, terms, span, by_spelling, by_term):
+            return ((OneOf(variable, terms, span, by_spelling, by_term),),)
         case Bound(_, operator, limit, span):
             return ((Bound(variable, operator, limit, span),),)
         case IsLiteral(_, is_literal, span):

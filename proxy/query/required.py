@@ -29,7 +29,7 @@ from proxy.query.conditions import (
     certain,
     either,
 )
-from proxy.query.filters import condition_of, never_of_a_group, rename_condition
+from proxy.query.filters import condition_of, is_known, never_of_a_group, rename_condition
 from proxy.query.magic import LIST_PROPERTIES, is_magic
 from proxy.query.model import (
     NOWHERE,
@@ -242,22 +242,22 @@ class _Reader:
         variables = [rename(v) for v in data.variables]
         if 1 < len(data.rows) <= 8 and len(variables) > 1:
             return either(
-                (tuple(OneOf(v, (t,), data.span) for v, t in zip(variables, row, strict=True) if isinstance(t, Iri | Literal)),)
+                (tuple(OneOf(v, (t,), data.span, by_term=True) for v, t in zip(variables, row, strict=True) if is_known(t)),)
                 for row in data.rows
             )
         conditions: list[Condition] = []
         for i, v in enumerate(variables):
             column = dict.fromkeys(row[i] for row in data.rows)
-            terms = tuple(t for t in column if isinstance(t, Iri | Literal))
+            terms = tuple(t for t in column if is_known(t))
             if len(terms) == len(column):  # neither UNDEF nor a triple term
-                conditions.append(OneOf(v, terms, data.span))
+                conditions.append(OneOf(v, terms, data.span, by_term=True))
         return (tuple(conditions),)
 
     def bind(self, element: Bind, bound: Set[Variable], rename: Rename) -> Alternatives:
         v = rename(element.variable)
         match element.expression:
             case Iri() | Literal() as constant:
-                return ((OneOf(v, (constant,), NOWHERE),),)
+                return ((OneOf(v, (constant,), NOWHERE, by_term=True),),) if is_known(constant) else ANYTHING
             case Variable() as other:
                 # an unbound one would leave v unbound, free to be bound by what follows
                 renamed = rename(other)

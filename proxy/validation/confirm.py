@@ -78,8 +78,11 @@ class _Writer:
                     filters.append(f"FILTER(STR({self.term(v)}) IN ({', '.join(texts)}))")
                 case Bound(v, operator, limit, _):
                     filters.append(f"FILTER({self.term(v)} {operator} {render_term(limit)})")
-                case OneOf(v, terms, _, False) if len(terms) <= _MAX_TERMS:
-                    if not isinstance(self._find(v), Iri):
+                case OneOf(v, terms, _, False, by_term) if len(terms) <= _MAX_TERMS:
+                    if by_term and isinstance(self._find(v), Variable):
+                        # as the query joins: "=" and IN may not hold of a term and itself
+                        patterns.append(f"VALUES {self.term(v)} {{ {' '.join(map(render_term, terms))} }}")
+                    elif not isinstance(self._find(v), Iri):
                         filters.append(f"FILTER({self.term(v)} IN ({', '.join(map(render_term, terms))}))")
                     elif len(terms) > 1 or isinstance(terms[0], Literal):
                         filters.append(f"FILTER({self.term(v)} IN ({', '.join(map(render_term, terms))}))")

@@ -10,6 +10,7 @@ from graphs import index_of, store_of
 from proxy.index.support import IncompleteChunk, Kind, SupportIndex
 from proxy.query.operation import DatasetDescription
 from proxy.query.parse import parse
+from proxy.query.parse_tokens import MAX_DEPTH
 from proxy.query.required import required
 from proxy.validation.check import check, is_proved_empty
 from proxy.validation.finding import Severity
@@ -241,21 +242,28 @@ def test_many_patterns_take_bounded_time(exact_index):
         check(parse(PREFIX + text), exact_index)
 
 
+N = MAX_DEPTH - 10
 DEEP = {
-    **{f"nested {op}": "SELECT * { ?s " + "(" * 90 + ":author" + f"){op}" * 90 + " ?o }" for op in "+*?"},
-    "sequences under +": "SELECT * { ?s " + "(" * 90 + ":sponsor" + "/:sponsor)+" * 90 + " ?o }",
-    "alternatives under +": "SELECT * { ?s " + "(" * 90 + ":author" + "|:author)+" * 90 + " ?o }",
-    "inverse under +": "SELECT * { ?s " + "^(" * 90 + ":author" + ")+" * 90 + " ?o }",
-    "sequences": "SELECT * { ?s " + "(" * 90 + ":author" + "/:author)" * 90 + " ?o }",
-    "alternatives": "SELECT * { ?s " + "(" * 90 + ":author" + "|:author)" * 90 + " ?o }",
-    "inverse": "SELECT * { ?s " + "^(" * 90 + ":author" + ")" * 90 + " ?o }",
+    **{f"nested {op}": "SELECT * { ?s " + "(" * N + ":author" + f"){op}" * N + " ?o }" for op in "+*?"},
+    "sequences under +": "SELECT * { ?s " + "(" * N + ":sponsor" + "/:sponsor)+" * N + " ?o }",
+    "alternatives under +": "SELECT * { ?s " + "(" * N + ":author" + "|:author)+" * N + " ?o }",
+    "inverse under +": "SELECT * { ?s " + "^(" * N + ":author" + ")+" * N + " ?o }",
+    "sequences": "SELECT * { ?s " + "(" * N + ":author" + "/:author)" * N + " ?o }",
+    "alternatives": "SELECT * { ?s " + "(" * N + ":author" + "|:author)" * N + " ?o }",
+    "inverse": "SELECT * { ?s " + "^(" * N + ":author" + ")" * N + " ?o }",
     **{
         f"nested {word}": "SELECT * { " + f"{word} {{ ?s :author ?o " * n + "}" * n + " }"
-        for word, n in (("FILTER EXISTS", 45), ("FILTER NOT EXISTS", 45), ("OPTIONAL", 90), ("MINUS", 90), ("GRAPH ?g", 90))
+        for word, n in (
+            ("FILTER EXISTS", N // 2),
+            ("FILTER NOT EXISTS", N // 2),
+            ("OPTIONAL", N),
+            ("MINUS", N),
+            ("GRAPH ?g", N),
+        )
     },
-    "nested UNION": "SELECT * { " + "{ ?s :author ?o " * 90 + "} UNION { ?s :author ?b }" * 90 + " }",
-    "nested UNION, last": "SELECT * { " + "{ :a :b :c } UNION { ?s :author ?o " * 90 + "}" * 90 + " }",
-    "nested sub-queries": "SELECT * { " + "{ SELECT * { ?s :author ?o " * 45 + "} }" * 45 + " }",
+    "nested UNION": "SELECT * { " + "{ ?s :author ?o " * N + "} UNION { ?s :author ?b }" * N + " }",
+    "nested UNION, last": "SELECT * { " + "{ :a :b :c } UNION { ?s :author ?o " * N + "}" * N + " }",
+    "nested sub-queries": "SELECT * { " + "{ SELECT * { ?s :author ?o " * (N // 2) + "} }" * (N // 2) + " }",
 }
 
 
