@@ -25,6 +25,8 @@ from proxy.validation.suggest import Names, for_class, for_property
 from proxy.validation.supports import Supports
 
 _MAX_PATTERNS = 1_000
+_MAX_SUGGESTED = 10
+"""Unknown terms that suggestions are looked for; each is compared with all names of the graph. All are said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ def words_of(query: ParsedQuery, *, covers_named_graphs: bool = False) -> Words:
 def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[Finding]:
     """Properties without triples and classes without instances, each once."""
     seen: set[str] = set()
+    said = 0
     for pattern in words.patterns:
         for node in (pattern.predicate,) if isinstance(pattern.predicate, Iri) else walk(pattern.predicate):
             if not isinstance(node, Iri) or node.value in seen or is_magic(node) or is_relative(node):
@@ -79,6 +82,7 @@ def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[F
                 continue
             p = names.short(node.value)
             is_declared = node.value in index.vocabulary.declared_properties
+            said += 1
             yield Finding(
                 Severity.SUSPICIOUS,
                 pattern.span.text,
@@ -86,7 +90,7 @@ def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[F
                 pattern.span.column,
                 f"No triple has the property {p}.",
                 f"{p} is {'declared but has' if is_declared else 'unknown: it has'} 0 triples.",
-                for_property(node.value, index, names),
+                for_property(node.value, index, names) if said <= _MAX_SUGGESTED else (),
                 "no-such-property",
             )
         class_ = pattern.object
@@ -103,6 +107,7 @@ def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[F
             seen.add(class_.value)
             c = names.short(class_.value)
             is_declared = class_.value in index.vocabulary.declared_classes
+            said += 1
             yield Finding(
                 Severity.SUSPICIOUS,
                 pattern.span.text,
@@ -110,7 +115,7 @@ def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[F
                 pattern.span.column,
                 f"No node has the class {c}.",
                 f"{c} is {'declared but has' if is_declared else 'unknown: it has'} 0 instances.",
-                for_class(class_.value, index, names),
+                for_class(class_.value, index, names) if said <= _MAX_SUGGESTED else (),
                 "class-not-populated",
             )
 

@@ -12,6 +12,8 @@ from proxy.index.support import SupportIndex
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s.]+|(?<=[A-Za-z])(?=[0-9])")
 _SAFE_LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_\-]*)")
 _MAX_SUGGESTIONS = 4
+_MAX_COMPARED = 100
+"""Characters of a name; what is longer is alike or not by how it starts."""
 
 
 def local_name(iri: str) -> str:
@@ -58,7 +60,10 @@ def _dice(a: str, b: str) -> float:
 
 
 def _names_of(iri: str, index: SupportIndex) -> list[str]:
-    return [_words(local_name(iri)), *(_words(text) for text, _ in index.vocabulary.labels.get(iri, ())[:4])]
+    return [
+        _words(local_name(iri)[:_MAX_COMPARED]),
+        *(_words(text[:_MAX_COMPARED]) for text, _ in index.vocabulary.labels.get(iri, ())[:4]),
+    ]
 
 
 def nearest(iri: str, among: Iterable[str], index: SupportIndex, *, limit: int = 3, at_least: float = 0.3) -> list[str]:

@@ -1,5 +1,7 @@
 """What findings say, where they point, and what they suggest."""
 
+import time
+
 import pytest
 
 from proxy.query.parse import parse
@@ -149,3 +151,24 @@ def test_numbers_kept_as_text_are_suspicious(text, exact_index):
 def test_a_good_query_has_no_findings(exact_index):
     """Nothing to say about a query with answers."""
     assert findings("SELECT ?t { ?x a :Novel ; :title ?t ; :author/:name ?n } ORDER BY ?t", exact_index) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * { ?s " + "/".join([":sponsor"] * 4000) + " ?o }",
+        "SELECT * { ?s :author ?o " + "FILTER NOT EXISTS { ?s :isbn ?x } " * 1000 + "}",
+        "SELECT * { " + " ".join(f"?s :unknown{i} ?o{i} ." for i in range(1000)) + " }",
+        "SELECT * { " + " ".join(f"?s{i} a :Unknown{i} ." for i in range(1000)) + " }",
+        "SELECT * { ?s <http://e/" + "abcdefghi_" * 1500 + "> ?o }",
+        "SELECT * { " + " ".join(f"?s{i} :sponsor+ ?o{i} ." for i in range(1000)) + " }",
+        "SELECT * { " + "{ ?a :author ?o } " * 300 + " ".join(f"BIND(?s AS ?x{i})" for i in range(1000)) + " }",
+    ],
+    ids=["path", "filters", "properties", "classes", "long name", "repetitions", "binds"],
+)
+def test_a_large_query_is_checked_in_little_time(text, exact_index):
+    """Beyond the bounds conditions and suggestions are left out."""
+    query = parse(PREFIX + text)
+    started = time.perf_counter()
+    check(query, exact_index)
+    assert time.perf_counter() - started < 0.5
