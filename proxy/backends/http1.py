@@ -4,8 +4,9 @@ Hand-written because query traffic runs through it: an exchange costs some 14 µ
 1,500 for a request (docs/performance.md). It does no more than a proxy needs: no redirects, no decoding, no cookies.
 
 Framing is strict. Content-Length together with Transfer-Encoding, lengths that are repeated or not digits, bad chunks, bare
-LF and obsolete folding end the connection (llhttp refuses them), and so does an end of stream before the announced end of the
-body: a body is either complete, or reading it raises.
+LF and obsolete folding end the connection (llhttp refuses them), and so do transfer codings other than chunked, a status
+outside 100 to 599, and an end of stream before the announced end of the body: a body is either complete, or reading it raises.
+Trailers are dropped.
 """
 
 from __future__ import annotations
@@ -328,21 +329,28 @@ class Connection(asyncio.Protocol):
             self._may_reuse = False  # a second answer to one request
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._is_complete:
+        if not self._is_head_complete:  # what comes later is a trailer: not ours to merge into the head (RFC 9110, 6.5.1)
             self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if self._is_complete:
+        if self._is_complete or self._is_head_complete or self._error is not None:
             return
         status = self._parser.get_status_code()
+        if not 100 <= status <= 599:
+            self._fail(self._garbled(f"answered with status {status:03}, which is none (RFC 9110, 15)"))
+            return
         if 100 <= status < 200:
             self.headers = []  # an interim response (RFC 9110, 15.2); only the final one is the client's
             return
+        codings = [c.strip().lower() for n, v in self.headers if n == b"transfer-encoding" for c in v.split(b",")]
+        if codings not in ([], [b"chunked"], [b"identity"]):
+            shown = b", ".join(codings).decode("latin-1")[:100]
+            self._fail(self._garbled(f"sent a body in the transfer coding {shown!r}, and only chunked is understood"))
+            return
         self.status = status
-        self._is_framed = status in (204, 304)
-        for name, value in self.headers:
-            if name == b"content-length" or (name == b"transfer-encoding" and value.lower().endswith(b"chunked")):
-                self._is_framed = True
+        self._is_framed = status in (204, 304) or codings == [b"chunked"]
+        if not self._is_framed:
+            self._is_framed = any(name == b"content-length" for name, _ in self.headers)
         self.headers = end_to_end(self.headers)
         self._is_head_complete = True
         if self._is_head_request:

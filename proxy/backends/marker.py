@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 from proxy.backends.base import Backend, BackendRequest, Headers
-from proxy.errors import BackendRefused
+from proxy.errors import BackendGarbled, BackendRefused
 from proxy.query.term import Literal
 
 COUNT = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
@@ -44,7 +44,10 @@ def change_marker(
     async def by_count(backend: Backend) -> str | None:
         counts = []
         for query in (COUNT, COUNT_GRAPHS):
-            [[n]] = (await backend.select(query, timeout_s=timeout_s)).rows
+            rows = (await backend.select(query, timeout_s=timeout_s)).rows
+            if len(rows) != 1 or len(rows[0]) != 1:
+                raise BackendGarbled(f"{backend.name} answered COUNT with {len(rows)} rows, not one", backend=backend.name)
+            n = rows[0][0]
             counts.append(n.lexical if isinstance(n, Literal) else "")
         return " ".join(["count", *counts])
 

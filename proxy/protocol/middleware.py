@@ -15,7 +15,7 @@ from collections.abc import Awaitable
 import structlog
 
 from proxy import log
-from proxy.errors import ProxyError, QueryRejected, RequestError
+from proxy.errors import MalformedRequest, ProxyError, QueryRejected, RequestError
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.metrics import Metrics
 from proxy.protocol.asgi import App, ClientGone, Message, Receive, Scope, Send, field, respond
@@ -75,6 +75,8 @@ class RequestLog:
 
         outcome, is_broken = "", False
         try:
+            if scope.get("http_version") == "1.1" and sum(name == b"host" for name, _ in headers) != 1:
+                raise MalformedRequest("a request in HTTP/1.1 has exactly one Host field (RFC 9112, 3.2)")
             if scope["method"] == "OPTIONS":
                 await respond(counted, 204, preflight(headers))
             else:

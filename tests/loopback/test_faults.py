@@ -20,6 +20,15 @@ GARBAGE = {
     "two lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
     "bare line feeds": b"HTTP/1.1 200 OK\ncontent-length: 2\n\n{}",
     "folded field": b"HTTP/1.1 200 OK\r\nx: a\r\n b\r\ncontent-length: 2\r\n\r\n{}",
+    "status 999": b"HTTP/1.1 999 No\r\ncontent-length: 2\r\n\r\n{}",
+    "status 600": b"HTTP/1.1 600 No\r\ncontent-length: 2\r\n\r\n{}",
+    "status 099": b"HTTP/1.1 099 No\r\ncontent-length: 2\r\n\r\n{}",
+    "status 000": b"HTTP/1.1 000 No\r\ncontent-length: 2\r\n\r\n{}",
+    "gzip, chunked": b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "gzip and chunked": b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "gzip to the end": b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n{}",
+    "chunked, gzip": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, gzip\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "chunked twice": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
 }
 
 
@@ -31,6 +40,38 @@ def test_malformed_http_is_502(serve, stub, raw):
     assert status == problem["status"] == 502 and headers["content-type"] == "application/problem+json"
     assert problem["request_id"] == headers["x-request-id"]
     assert headers.get_all("access-control-allow-origin") == ["*"]
+
+
+def test_trailers_are_no_fields_of_the_head(serve, stub):
+    """What follows a chunked body cannot become a field of the answer; the connection is used again."""
+    raw = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nx-late: 1\r\nset-cookie: a=b\r\n\r\n"
+    backend = stub(answering(raw, OK))
+    proxy = serve(backend.url)
+    status, headers, body = proxy.request("GET", ASK)
+    assert (status, body) == (200, b"{}") and not {"x-late", "set-cookie"} & {n.lower() for n in headers}
+    assert proxy.request("GET", ASK)[2] == b"{}" and backend.connections == 1
+
+
+@pytest.mark.parametrize("status", [100, 200, 204, 299, 418, 451, 499, 520, 599])
+def test_status_without_a_name_is_passed_on(serve, stub, status):
+    """Any status of three digits in the five classes is an answer, whether it has a name or not."""
+    raw = b"HTTP/1.1 %d x\r\n%b\r\n" % (status, b"" if status in (100, 204) else b"content-length: 0\r\n")
+    sent = raw + OK if status == 100 else raw
+    assert serve(stub(answering(sent)).url).request("GET", ASK)[0] == (200 if status == 100 else status)
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: a\r\nHost: b\r\n", b"Host: a\r\n" * 2], ids=["none", "two", "same twice"])
+@pytest.mark.parametrize("target", [ASK, "/", "/health"])
+def test_one_host_in_every_request(serve, stub, hosts, target):
+    """RFC 9112, 3.2: 400, and the backend does not hear of it. HTTP/1.0 needs none."""
+    backend = stub(answering(OK))
+    proxy = serve(backend.url)
+    with proxy.connect(b"GET %b HTTP/1.1\r\n%bConnection: close\r\n\r\n" % (target.encode(), hosts)) as client:
+        assert client.makefile("rb").read().startswith(b"HTTP/1.1 400 ")
+    assert backend.requests == []
+    if not hosts and target == ASK:
+        with proxy.connect(b"GET %b HTTP/1.0\r\n\r\n" % target.encode()) as client:
+            assert client.makefile("rb").read().endswith(b"{}")
 
 
 @pytest.mark.parametrize(
