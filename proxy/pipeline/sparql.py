@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
@@ -127,7 +128,7 @@ class SparqlPath:
         if not isinstance(parsed, ParsedQuery):
             raise MalformedRequest("an update has nothing to check: only queries can be proved empty")
         index = self.dataset.index
-        return None if index is None else self._check(operation, parsed, index)
+        return None if index is None else await self._check(operation, parsed, index)
 
     async def judge(self, exchange: Exchange, operation: SparqlOperation) -> SparqlOperation:
         """Hold the text within a transaction to the policy; return it as the plugins leave it. Nothing is proved about it:
@@ -251,7 +252,7 @@ class SparqlPath:
             exchange.added_headers.append((b"sparlance-validation", b"unchecked;reason=credential"))
             return None
         started = time.perf_counter()
-        exchange.findings = findings = self._check(operation, parsed, index)
+        exchange.findings = findings = await self._check(operation, parsed, index)
         exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000
         if (unlike := unlike_the_index(operation.parameters, index)) is not None:
             exchange.added_headers.append((b"sparlance-validation", f"unchecked;parameter={unlike}".encode("ascii")))
@@ -274,14 +275,15 @@ class SparqlPath:
         exchange.added_headers.append((b"sparlance-epoch", b"%d" % index.epoch))
         return EmptyAnswer(parsed.form, solution_variables(parsed))
 
-    def _check(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
+    async def _check(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
         if self._checked_index is not index:
             self._checked.clear()
             self._checked_index = index
         key = operation.text, operation.dataset, unlike_the_index(operation.parameters, index)
         known = self._checked.get(key)
         if known is None:
-            known = check(
+            now = partial(
+                check,
                 parsed,
                 index,
                 values=self.dataset.values,
@@ -289,6 +291,7 @@ class SparqlPath:
                 parameters=operation.parameters,
                 fetches_graphs=self.dataset.backend.fetches_graphs,
             )
+            known = await asyncio.to_thread(now) if len(operation.text) > LONG_TEXT else now()
             if len(operation.text) <= CACHED_TEXT_LIMIT:
                 _remember(self._checked, key, known)
         else:
