@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from proxy.errors import MalformedQuery
 from proxy.query.model import ParsedOperation
 from proxy.query.parse_update import OperationParser
 from proxy.query.term import OWL, RDF, RDFS, XSD
@@ -44,4 +45,7 @@ def parse(text: str, *, prefixes: Mapping[str, str] = _NONE) -> ParsedOperation:
     Raises:
         MalformedQuery: not SPARQL 1.1, or beyond the limits; with line and column where there are any. Nothing else is raised.
     """
-    return OperationParser(text, prefixes).operation()
+    try:
+        return OperationParser(text, prefixes).operation()
+    except RecursionError:  # the limit of depth leaves room, unless the caller has used it up
+        raise MalformedQuery("too deeply nested to analyse") from None

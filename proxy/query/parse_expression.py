@@ -83,7 +83,8 @@ class ExpressionParser(TermParser):
         if kind == "NAME" and self.is_word("IN", "NOT"):
             is_negated = self.accept_word("NOT")
             self.take_word("IN")
-            return In(left, self._expression_list(), is_negated)
+            self.take("(")
+            return In(left, self._arguments(), is_negated)
         return left
 
     def _additive(self) -> Expression:
@@ -156,10 +157,6 @@ class ExpressionParser(TermParser):
         is_distinct = self.accept_word("DISTINCT")
         return FunctionCall(iri, self._arguments(), is_distinct)
 
-    def _expression_list(self) -> tuple[Expression, ...]:
-        self.take("(")
-        return self._arguments()
-
     def _arguments(self) -> tuple[Expression, ...]:
         """What follows an opening bracket, to the closing one."""
         if self.accept(")"):
@@ -173,24 +170,22 @@ class ExpressionParser(TermParser):
     def built_in(self) -> Expression:
         """BuiltInCall, aggregates and EXISTS included."""
         if self.accept_word("EXISTS"):
-            return Exists(self._exists_group(), False)
+            return Exists(self.group(), False)
         if self.accept_word("NOT"):
             self.take_word("EXISTS")
-            return Exists(self._exists_group(), True)
+            return Exists(self.group(), True)
         name = self.values[self.at]
         if self.kind != "NAME" or (name not in _ARITIES and name not in _AGGREGATES):
             raise self.error("an expression")
         self.at += 1
         if name in _AGGREGATES:
             return self._aggregate(name)
-        arguments = self._expression_list()
+        self.take("(")
+        arguments = self._arguments()
         least, most = _ARITIES[name]
         if not least <= len(arguments) <= most:
             raise self.fail(f"{name} does not take {len(arguments)} arguments")
         return FunctionCall(name, arguments)
-
-    def _exists_group(self) -> Group:
-        return self.group()
 
     def _aggregate(self, name: str) -> Aggregate:
         self.take("(")

@@ -18,8 +18,12 @@ MAX_CHARACTERS = 1_000_000
 MAX_TOKENS = 200_000
 """Likewise, for texts whose tokens are short: about 5 µs a token to read, and as much again to check."""
 
-MAX_DEPTH = 100
-"""Deepest nesting of groups, expressions, paths, collections together; people write fewer than 20."""
+MAX_DEPTH = 40
+"""Deepest nesting of groups, expressions, paths, collections together; people write fewer than 20.
+
+A level takes up to twelve of the 1,000 calls that Python allows, in the parser and in whatever walks the tree later; the other
+half is the caller's.
+"""
 
 _BASE = (
     "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"

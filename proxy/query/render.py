@@ -170,19 +170,19 @@ def render_expression(expression: Expression) -> str:
         case Iri() | Variable() | Literal() | TripleTerm():
             return render_term(expression)
         case Or(operands):
-            return " || ".join(map(_operand, operands))
+            return " || ".join(_operands(*operands))
         case And(operands):
-            return " && ".join(map(_operand, operands))
+            return " && ".join(_operands(*operands))
         case Unary(operator, operand):
-            return f"{operator} {_operand(operand)}"
+            return f"{operator} {_bracketed(operand, render_expression(operand))}"
         case Comparison(operator, left, right):
-            return f"{_operand(left)} {operator} {_operand(right)}"
+            return f" {operator} ".join(_operands(left, right))
         case Arithmetic(operators, operands):
-            first, *others = map(_operand, operands)
+            first, *others = _operands(*operands)
             return first + "".join(f" {o} {e}" for o, e in zip(operators, others, strict=True))
         case In(operand, options, is_negated):
             listed = ", ".join(map(render_expression, options))
-            return f"{_operand(operand)} {'NOT ' if is_negated else ''}IN ({listed})"
+            return f"{_bracketed(operand, render_expression(operand))} {'NOT ' if is_negated else ''}IN ({listed})"
         case FunctionCall(name, arguments, is_distinct):
             callee = render_term(name) if isinstance(name, Iri) else name
             return f"{callee}({'DISTINCT ' if is_distinct else ''}{', '.join(map(render_expression, arguments))})"
@@ -196,8 +196,13 @@ def render_expression(expression: Expression) -> str:
     assert_never(expression)
 
 
-def _operand(expression: Expression) -> str:
-    text = render_expression(expression)
+def _operands(*operands: Expression) -> Iterable[str]:
+    # a lazy map, so that one operator takes one frame of the stack
+    return map(_bracketed, operands, map(render_expression, operands))
+
+
+def _bracketed(expression: Expression, text: str) -> str:
+    """*text*, which *expression* is rendered as, as an operand."""
     if isinstance(expression, Or | And | Unary | Comparison | Arithmetic | In):
         return f"({text})"
     return text
