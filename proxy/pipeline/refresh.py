@@ -14,7 +14,7 @@ import re
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -210,8 +210,7 @@ class Upkeep:
     def _sweep(self) -> None:
         """Remove what dead processes have left; only while holding the lock, without which nobody writes scratch files."""
         for file in self._leftovers():
-            if _remove(file):
-                structlog.get_logger().info("index_leftover_removed", path=str(file))
+            _remove(file)
 
     def _sweep_at_start(self) -> None:
         """The same for a start that has nothing to build; what holds the lock will do it, or has a build to end."""
@@ -405,10 +404,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _remove(file: Path) -> bool:
-    """Whether *file* was there and is not any more; it is no error if it cannot be there at all."""
-    try:
+def _remove(file: Path) -> None:
+    """Remove *file*, if it is there; it is no error if it cannot be there at all."""
+    with suppress(OSError):
         file.unlink()
-    except OSError:
-        return False
-    return True
