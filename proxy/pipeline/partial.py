@@ -67,7 +67,7 @@ async def redistil(
             total = await asker.ask(chunks.triples_of(p))
         except ValueError:  # a property that cannot be written in a query
             return None
-        if isinstance(rows, Failure) or isinstance(total, Failure):
+        if isinstance(rows, Failure) or isinstance(total, Failure) or not total:
             return None
         classes = [c.value for row in rows if isinstance(c := row["c"], Iri)]
         if not index.class_instances.keys() >= set(classes):

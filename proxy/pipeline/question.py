@@ -14,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from proxy.backends.base import Backend
-from proxy.errors import Abstained, BackendError, MalformedQuery, ModelError
+from proxy.errors import Abstained, BackendError, MalformedQuery, MalformedRequest, ModelError
 from proxy.index.support import SupportIndex
 from proxy.nl.engine import Proposal, QuestionEngine
 from proxy.nl.enumerate import Candidate
@@ -50,13 +50,20 @@ class Translation:
     account: dict[str, Any]
 
 
+MOST_CHARACTERS = 4_000
+"""Two pages of text. Linking looks at every run of words, so that its time grows faster than the text."""
+
+
 async def translate(question: Question, dataset: Dataset) -> Translation:
     """Find the query that *question* asks for.
 
     Raises:
         Abstained: nothing good enough was found; the account says what was understood.
         ModelError: there is no engine, or it ran out of time.
+        MalformedRequest: the question is longer than a question is.
     """
+    if len(question.text) > MOST_CHARACTERS:
+        raise MalformedRequest(f"the question has {len(question.text):,} characters; at most {MOST_CHARACTERS:,} are read")
     engine, index, settings = dataset.engine, dataset.index, dataset.settings.nl
     if engine is None or index is None:
         raise ModelError("; ".join(dataset.reasons()) or "questions are not enabled for this dataset")

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import Config
-from proxy.errors import Abstained, ModelError
+from proxy.errors import Abstained, MalformedRequest, ModelError
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.onnx import OnnxEncoder
 from proxy.pipeline.dataset import Dataset
@@ -66,6 +66,12 @@ def test_a_question_becomes_the_query_that_answers_it(encoder: OnnxEncoder) -> N
     account = json.loads(json.dumps(found.account))
     assert account["query"] == found.query
     assert {"mentions", "links", "candidates", "executed", "findings", "timings_ms"} <= account.keys()
+
+
+def test_a_book_is_no_question(encoder: OnnxEncoder) -> None:
+    """Refused at once, with the number that is allowed."""
+    with pytest.raises(MalformedRequest, match="at most 4,000"):
+        run(encoder, lambda d: translate(Question("“" * 4_001), d))
 
 
 def test_nothing_understood_is_an_abstention(encoder: OnnxEncoder) -> None:
