@@ -252,6 +252,6 @@ def test_all_connections_busy_is_503_with_retry_after(serve, stub):
     proxy.app.datasets[0].backend.pool.queue_s = 0.2
     client = proxy.connect(b"GET " + ASK.encode() + b" HTTP/1.1\r\nHost: a\r\n\r\n")
     wait_until(lambda: len(backend.requests) == 1)
-    status, headers, _ = proxy.request("GET", ASK)
+    status, headers, _ = proxy.request("GET", "/sparql?query=ASK%7B%3Fs%20%3Fp%201%7D")  # the same one would join the first
     assert status == 503 and int(headers["retry-after"]) >= 1
     client.close()
