@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar, cast
 
@@ -67,6 +68,19 @@ class _Refusal(Exception):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What pyoxigraph says of an operation, as the answer for the client: 400 for its text or IRIs, 500 for its evaluation."""
+    try:
+        yield
+    except SyntaxError as error:
+        raise _Refusal(400, str(error.msg)) from error
+    except ValueError as error:
+        raise _Refusal(400, str(error)) from error
+    except (RuntimeError, OSError) as error:
+        raise _Refusal(500, str(error)) from error
 
 
 class EmbeddedBackend:
@@ -232,17 +246,11 @@ class EmbeddedBackend:
         if is_union and dataset:
             raise _Refusal(400, "union-default-graph cannot be combined with default-graph-uri and named-graph-uri")
         graphs: dict[str, Any] = {}
-        try:
+        with _refusals():
             if dataset:
                 graphs["default_graph"] = [ox.NamedNode(g) for g in dataset.default_graphs]
                 graphs["named_graphs"] = [ox.NamedNode(g) for g in dataset.named_graphs]
             return self._store.query(text, base_iri=base, use_default_graph_as_union=is_union, **graphs)
-        except SyntaxError as error:
-            raise _Refusal(400, str(error.msg)) from error
-        except ValueError as error:
-            raise _Refusal(400, str(error)) from error
-        except (RuntimeError, OSError) as error:
-            raise _Refusal(500, str(error)) from error
 
     async def _query(self, operation: SparqlOperation, base: str | None) -> BackendResponse:
         dataset, is_union = operation.dataset, _has_flag(operation.parameters, "union-default-graph")
@@ -267,14 +275,8 @@ class EmbeddedBackend:
 
         def run() -> BackendResponse:
             _require_safe(operation.text)
-            try:
+            with _refusals():
                 self._store.update(operation.text, base_iri=base)
-            except SyntaxError as error:
-                raise _Refusal(400, str(error.msg)) from error
-            except ValueError as error:
-                raise _Refusal(400, str(error)) from error
-            except (RuntimeError, OSError) as error:
-                raise _Refusal(500, str(error)) from error
             return BufferedResponse(204, (), b"")
 
         return await self._call(run, self._timeout_s)

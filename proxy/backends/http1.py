@@ -24,7 +24,6 @@ from proxy.backends.base import HOP_BY_HOP, BackendRequest, Headers, end_to_end
 from proxy.errors import BackendError, BackendGarbled, BackendTimeout, BackendUnreachable
 
 HIGH_WATER_BYTES = 256 * 1024
-LOW_WATER_BYTES = 64 * 1024
 GATHER_AFTER_BYTES = 256 * 1024
 GATHER_BYTES = 64 * 1024
 GATHER_S = 0.002

@@ -18,6 +18,5 @@ OXIGRAPH = Product(
     # "The headers size must fit in 8kb": request line and fields together
     head_limit_bytes=7_900,
     head_queries=False,  # 404, with a body
-    union_parameters=(("union-default-graph", "true"),),
     cancelled=(b"The SPARQL operation has been cancelled",),
 )

@@ -38,7 +38,6 @@ class Product:
     refused_parameters: with these a client could administer the product, or have its answers cut unnoticed.
     parameter_values: parameter → its only values that may pass (in lower case).
     prefixes: known undeclared.
-    union_parameters: make the union of all graphs the default graph; None: it is by itself.
     client_authorization: what becomes of a client's Authorization unless configured: pass or drop.
     writes_need_authorization: ours is added to writes even where a client's is dropped.
     timeout: seconds → value of ``timeout=``; None: there is no such parameter.
@@ -63,7 +62,6 @@ class Product:
     refused_parameters: frozenset[str] = frozenset()
     parameter_values: Mapping[str, frozenset[str]] = field(default_factory=dict)
     prefixes: Mapping[str, str] = field(default_factory=dict)
-    union_parameters: tuple[tuple[str, str], ...] = ()
     client_authorization: str = "pass"
     writes_need_authorization: bool = False
     timeout: Callable[[float], str] | None = None

@@ -132,11 +132,6 @@ class RemoteBackend:
     def orphan_s(self) -> float | None:
         return None if self._stops_queries else self._timeouts.first_byte
 
-    @property
-    def union_parameters(self) -> Parameters:
-        """With these the default graph of a query is the union of all graphs."""
-        return self._product.union_parameters
-
     def sees_what_we_see(self, headers: Headers) -> bool:
         if self._client_authorization != "pass":
             return not any(name == b"cookie" for name, _ in headers)

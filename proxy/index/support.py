@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from proxy.query.term import RDF_TYPE
 
-KindId = NewType("KindId", int)
 PropertyId = NewType("PropertyId", int)
 KindSet = NDArray[np.bool_]
 """A set of kinds as a mask over ``SupportIndex.kinds``."""

@@ -36,17 +36,13 @@ class Values(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ValueMention:
-    """A stretch that is, or may be, a literal of the graph. start, end: offsets. is_exact: an entry reads the same."""
+    """A stretch that is, or may be, a literal of the graph. start, end: offsets."""
 
     text: str
     start: int
     end: int
     entries: tuple[tuple[ValueEntry, float], ...]
     is_quoted: bool = False
-
-    @property
-    def is_exact(self) -> bool:
-        return any(s >= 0.999 for _, s in self.entries)
 
 
 @dataclass(frozen=True, slots=True)

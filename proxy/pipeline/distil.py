@@ -260,7 +260,7 @@ class Reading:
             return
         if beside:
             self._builder.give_up(None, None, "the default graph holds triples that are in no named graph")
-        if not (names := [g.value for row in rows if isinstance(g := row["g"], Iri) and self._is_writable(g.value)]):
+        if not (names := [g.value for row in rows if isinstance(g := row["g"], Iri) and chunks.is_writable(g.value)]):
             return
         self._asker.read_from(names)
 
@@ -276,7 +276,7 @@ class Reading:
             return
         counts = {c.value: number(row["n"]) for row in rows if isinstance(c := row["c"], Iri)}
         for class_ in sorted(counts, key=lambda c: (-counts[c], c)):
-            if self._is_writable(class_):
+            if chunks.is_writable(class_):
                 self._instances[class_] = counts[class_]
             else:
                 self._builder.give_up(class_, None, "its IRI cannot be written in a query")
@@ -301,19 +301,11 @@ class Reading:
             return
         self._totals = {text(row["p"]): number(row["n"]) if "n" in row else None for row in rows}
         excluded = {p for p in self._totals if p.startswith(tuple(self._settings.excluded_namespaces))}
-        unwritable = {p for p in self._totals if not self._is_writable(p)}
+        unwritable = {p for p in self._totals if not chunks.is_writable(p)}
         for p in sorted(excluded | unwritable):
             reason = "excluded by the configuration" if p in excluded else "its IRI cannot be written in a query"
             self._builder.give_up(None, p, reason)
         self._excluded = frozenset(excluded | unwritable)
-
-    @staticmethod
-    def _is_writable(iri: str) -> bool:
-        try:
-            chunks.iri(iri)
-        except ValueError:
-            return False
-        return True
 
     async def _find_kinds(self) -> None:
         kinds: dict[Kind, int] = {}
@@ -448,7 +440,7 @@ class Reading:
         await self._asker.each("declarations", (*CLASS_CLASSES, *PROPERTY_CLASSES), read_declared)
         await self._asker.each("hierarchy", [r for r in RELATIONS if r in self._totals], read_relation)
         declared = self._vocabulary.declared_classes() | self._vocabulary.declared_properties()
-        terms = sorted(t for t in declared.union(self._instances, self._totals) if self._is_writable(t))
+        terms = sorted(t for t in declared.union(self._instances, self._totals) if chunks.is_writable(t))
         described = [p for p in (*LABELS, *COMMENTS) if p in self._totals]
         parts = [(p, terms[i : i + TERMS_AT_ONCE]) for p in described for i in range(0, len(terms), TERMS_AT_ONCE)]
 

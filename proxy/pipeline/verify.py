@@ -147,12 +147,12 @@ class _Look:
         here = self._rng.choice(rows)[0]
         patterns = [f"?v0 {a} {class_} ."]
         for step in range(self._rng.randrange(1, STEPS_MOST + 1)):
-            if not isinstance(here, Iri) or not _is_writable(here.value):
+            if not isinstance(here, Iri) or not chunks.is_writable(here.value):
                 break
             forward = self._rng.random() < 0.7
             triple = f"{chunks.iri(here.value)} ?p ?x" if forward else f"?x ?p {chunks.iri(here.value)}"
             edges = [r for r in await self._rows(f"SELECT ?p ?x {{ {triple} }} LIMIT 200") if isinstance(r[0], Iri)]
-            edges = [r for r in edges if isinstance(r[0], Iri) and _is_writable(r[0].value)]
+            edges = [r for r in edges if isinstance(r[0], Iri) and chunks.is_writable(r[0].value)]
             if not edges:
                 break
             p, here = self._rng.choice(edges)
@@ -162,20 +162,12 @@ class _Look:
                 patterns.append(f'{now} {edge} "{here.lexical}"^^{chunks.iri(here.datatype)} .')
                 break
             patterns.append(f"{now} {edge} {then} ." if forward else f"{then} {edge} {now} .")
-            if isinstance(here, Iri) and self._rng.random() < 0.5 and _is_writable(here.value):
+            if isinstance(here, Iri) and self._rng.random() < 0.5 and chunks.is_writable(here.value):
                 classes = await self._rows(f"SELECT ?c {{ {chunks.iri(here.value)} {a} ?c . FILTER(isIRI(?c)) }}")
-                patterns += [f"{then} {a} {c} ." for (c,) in classes if isinstance(c, Iri) and _is_writable(c.value)]
+                patterns += [f"{then} {a} {c} ." for (c,) in classes if isinstance(c, Iri) and chunks.is_writable(c.value)]
         return f"SELECT * {{ {' '.join(patterns)} }}"
 
 
 def _is_plain(literal: Literal) -> bool:
     """Whether it can be written between quotes as it is."""
     return literal.language is None and literal.lexical.isprintable() and not set('"\\') & set(literal.lexical)
-
-
-def _is_writable(iri: str) -> bool:
-    try:
-        chunks.iri(iri)
-    except ValueError:
-        return False
-    return True

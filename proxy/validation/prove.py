@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from proxy.query.conditions import Alternatives, Bound, Condition, Edge, Impossible, IsLiteral, OneOf, Place, Same
+from proxy.query.conditions import Bound, Condition, Edge, Impossible, IsLiteral, OneOf, Place, Same
 from proxy.query.literals import family, interval, may_be_equal, may_satisfy, spelling
 from proxy.query.term import Iri, Literal, Variable
 from proxy.validation.observed import Observed
@@ -354,11 +354,6 @@ def _is_inconsistent(domains: dict[object, int], arcs: list[tuple[object, Adjace
 def is_contradicted(conditions: Sequence[Condition], supports: Supports) -> bool:
     """Whether no assignment of graph terms meets all *conditions* at once."""
     return _Problem(conditions, supports).is_contradicted()
-
-
-def is_impossible(alternatives: Alternatives, supports: Supports) -> bool:
-    """Whether every alternative is contradicted."""
-    return all(is_contradicted(a, supports) for a in alternatives)
 
 
 def minimal_core(conditions: Sequence[Condition], supports: Supports) -> tuple[Condition, ...]:
