@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from proxy.nl.anchors import Anchor, anchors
 from proxy.nl.assemble import assemble
 from proxy.nl.conditions import Conditions
+from proxy.nl.coverage import Coverage
 from proxy.nl.features import features
 from proxy.nl.ir import Aggregate, Query
 from proxy.nl.linking import Linker, ValueMention
@@ -43,6 +44,7 @@ class _Read:
     anchors: Sequence[Anchor]
     sketch: Sketch
     rank: int
+    coverage: Coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,13 @@ class Enumerator:
         named = anchors(items, self.linker)
         self._warm(items, found)
         planner = Planner(self.schema, self.linker, items, mentions, named, self.combinations)
+        coverage = Coverage(self.linker, items, mentions)
         seen: set[Query] = set()
         out: list[Candidate] = []
         for rank, sketch in enumerate(found):
             before = len(out)
             for plan, scores in planner.plans(sketch):
-                for candidate in self._variants(_Read(items, named, sketch, rank), plan, scores):
+                for candidate in self._variants(_Read(items, named, sketch, rank, coverage), plan, scores):
                     if candidate.query not in seen:
                         seen.add(candidate.query)
                         out.append(candidate)
@@ -95,7 +98,7 @@ class Enumerator:
             if item.kind in ("value", "number"):
                 for s in near.near(i):
                     texts.add(s.words)
-        self.linker._encoder.encode(sorted(texts))
+        self.linker.encode(sorted(texts))
 
     def _variants(self, read: _Read, plan: Plan, scores: dict[str, float]) -> Iterator[Candidate]:
         """The joins of *plan*, and of the same counting different instances where a join may repeat them."""
@@ -133,7 +136,9 @@ class Enumerator:
                 query = assemble(plan, tree, self.schema, absent_walk=walk)
                 if query is None:
                     continue
-                seen = features(read.items, self.linker, plan, tree, walk, scores, read.sketch, read.rank, read.anchors)
+                seen = features(
+                    read.items, self.linker, plan, tree, walk, scores, read.sketch, read.rank, read.anchors, read.coverage
+                )
                 seen["longer_join"] = float(len(tree.nodes) - shortest)
                 seen["other_join"] = float(n > 0)
                 yield Candidate(plan, query, verbalise(plan, self.schema), seen, read.sketch.note)

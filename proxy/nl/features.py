@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proxy.nl.anchors import Anchor
+from proxy.nl.coverage import Coverage
 from proxy.nl.ir import Aggregate, Operator
 from proxy.nl.linking import Linker
 from proxy.nl.plan import Plan, owner
@@ -24,6 +25,7 @@ def features(
     sketch: Sketch,
     rank: int,
     anchors: Sequence[Anchor],
+    coverage: Coverage,
 ) -> dict[str, float]:
     """The features of *plan*, joined by *tree* (and by *walk* to what must be absent), with the *scores* of its links."""
     question = [stem(i.lower) for i in items if i.kind == "word" and i.lower not in STOPWORDS]
@@ -49,9 +51,19 @@ def features(
     owners = {owner(t) for t in terms}
     constrained = {c.attribute for c in plan.conditions if c.operator is Operator.EQUAL and c.against is None}
     sorted_by = plan.sorting.term if plan.sorting is not None else None
+    said = [w for c in nodes for w in linker.schema.classes[c].words[:2]] + [w for t in terms for w in t.words[:2]]
+    said += [b.step.edge.words for b in branches] + [w for c in owners for w in linker.schema.classes[c].words[:2]]
+    context = {s for x in sketch.select for s in stems(x.context)}
+    unsaid_owner = [
+        x.term for x in plan.shown
+        if isinstance(x.term, Attribute) and context and not context & _owner_stems(x.term, linker)
+        and owner(x.term) not in strong
+    ]  # fmt: skip
     condition_stems = {s for c in (*plan.conditions, *plan.also, *plan.absent) for s in stems(c.attribute.words[0])}
     return {
         **scores,
+        **coverage.features(plan, said, sketch),
+        "owner_unsaid": float(bool(unsaid_owner)),
         "coverage": len(covered) / max(1, len(asked)),
         "precision": len(term_stems & asked) / max(1, len(term_stems)),
         "shown_precision": len(shown_stems & asked) / max(1, len(shown_stems)),
@@ -92,6 +104,10 @@ def features(
         "sketch_rank": float(rank),
         f"note:{sketch.note}": float(bool(sketch.note)),
     }  # fmt: skip
+
+
+def _owner_stems(term: Attribute, linker: Linker) -> set[str]:
+    return {s for w in linker.schema.classes[term.subject_class].words for s in stems(w)}
 
 
 def _is_identifier(term: Attribute | ClassTerm | None) -> bool:

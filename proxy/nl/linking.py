@@ -16,7 +16,7 @@ import numpy as np
 from proxy.index.normalise import normalise
 from proxy.index.values import ValueEntry
 from proxy.nl.english import NUMBER_WORDS
-from proxy.nl.onnx import Encoder
+from proxy.nl.onnx import Encoder, Vectors
 from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.sketch import Item, Slot
 from proxy.nl.words import STOPWORDS, Token, stem, stems, tokenize
@@ -83,6 +83,12 @@ class Linker:
             self.schema_stems.update(stems(e.words))
         self._verbs = frozenset(s[:_VERB] for s in self.schema_stems - nouns if len(s) >= _VERB)
         self.heads = self._only_heads()
+        spoken = [*(c.words for c in self.classes), *(a.words for a in self.attributes), *((e.words,) for e in schema.edges)]
+        encoder.encode([w for words in spoken for w in words[:2]])  # now, in batches: questions compare single words with them
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors of *texts*, by the encoder that the links rest on."""
+        return self._encoder.encode(texts)
 
     # -- values
 

@@ -106,6 +106,7 @@ def stem(word: str) -> str:
     return w
 
 
+@lru_cache(maxsize=65536)
 def stems(text: str) -> tuple[str, ...]:
     return tuple(stem(w) for w in normalise(text).split())
 
