@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
+from proxy.nl.anchors import Anchor, anchors
 from proxy.nl.enumerate import Candidate, Enumerator
 from proxy.nl.ir import render
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.onnx import Encoder
 from proxy.nl.rank import rank, shipped_weights
 from proxy.nl.readings import links_of
+from proxy.nl.requirements import NONE, Requirements
 from proxy.nl.schema import Attribute, Schema
 from proxy.nl.shape import sketches
-from proxy.nl.sketch import Sketch
+from proxy.nl.sketch import Item, Sketch
 from proxy.nl.words import Splitter, expand
 from proxy.query.operation import Question
+
+Tell = Callable[[str, dict[str, Any]], None]
+_RENDERED = 50
 
 
 class EngineSettings(Protocol):
@@ -28,12 +34,24 @@ class EngineSettings(Protocol):
     def max_candidates(self) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Understanding:
+    """What a question's words were linked to and which shapes it may have: the prefix that a correction keeps."""
+
+    text: str
+    items: Sequence[Item] = ()
+    mentions: Sequence[ValueMention] = ()
+    sketches: Sequence[Sketch] = ()
+    anchors: Sequence[Anchor] = ()
+
+
 @dataclass(slots=True)
 class Proposal:
     """Ranked candidates (best first, ``sparql`` rendered for the first 50) and a JSON-ready account of how they came about."""
 
     candidates: list[Candidate]
     account: dict[str, Any] = field(default_factory=dict)
+    understanding: Understanding = Understanding("")
 
 
 class QuestionEngine:
@@ -49,25 +67,29 @@ class QuestionEngine:
         self.linker = Linker(self.schema, values, encoder)
         self.weights = shipped_weights()
 
-    def propose(self, question: Question) -> Proposal:
-        """Rank the queries that *question* may mean; an empty list where nothing in it is known to the graph."""
+    def propose(self, question: Question, *, told: Tell = lambda stage, value: None) -> Proposal:
+        """Rank the queries that *question* may mean; an empty list where nothing in it is known to the graph.
+
+        told: is called with each stage's name and what it found, as soon as it is there, in the caller's thread.
+        """
         started = time.perf_counter()
         text = expand(question.text[:600])
-        items, mentions = self.linker.read(text)
+        items, mentions = self.linker.read(text, question.language)
+        told("linking", {"mentions": [_mention(m) for m in mentions]})
         found = sketches(items) if items else []
         read_at = time.perf_counter()
-        enumerator = Enumerator(self.schema, self.linker)
-        candidates = enumerator.candidates(items, mentions, found, limit=self._settings.max_candidates) if items else []
+        links = self._links(found[:1])
+        told("shape", {"shape": [_shape(s) for s in found[:1]], "links": links})
+        understanding = Understanding(text, items, mentions, found, anchors(items, self.linker))
+        candidates = self._enumerated(understanding, NONE)
         enumerated_at = time.perf_counter()
-        ranked = rank(text, candidates, self._encoder, self.weights)
-        for c in ranked[:50]:
-            c.sparql = render(c.query)
+        ranked = self._ranked(text, candidates)
         done = time.perf_counter()
         account = {
             "question": question.text,
             "mentions": [_mention(m) for m in mentions],
             "shape": [_shape(s) for s in found[:1]],
-            "links": self._links(found[:1]),
+            "links": links,
             "candidates": [
                 {"words": c.words, "score": round(c.score, 3), "query": c.sparql, "note": c.note} for c in ranked[:10]
             ],
@@ -78,7 +100,25 @@ class QuestionEngine:
                 "ranking": round(1000 * (done - enumerated_at), 1),
             },
         }
-        return Proposal(ranked, account)
+        told("candidates", {"considered": len(ranked), "candidates": account["candidates"]})
+        return Proposal(ranked, account, understanding)
+
+    def revise(self, understanding: Understanding, requirements: Requirements) -> list[Candidate]:
+        """Rank the queries that meet *requirements*, from the same links and shapes; an empty list where there are none."""
+        return self._ranked(understanding.text, self._enumerated(understanding, requirements))
+
+    def _enumerated(self, u: Understanding, requirements: Requirements) -> list[Candidate]:
+        if not u.items:
+            return []
+        enumerator = Enumerator(self.schema, self.linker)
+        limit = self._settings.max_candidates
+        return enumerator.candidates(u.items, u.mentions, u.sketches, limit=limit, requirements=requirements)
+
+    def _ranked(self, text: str, candidates: list[Candidate]) -> list[Candidate]:
+        ranked = rank(text, candidates, self._encoder, self.weights)
+        for c in ranked[:_RENDERED]:
+            c.sparql = render(c.query)
+        return ranked
 
     def _links(self, found: list[Sketch]) -> list[dict[str, Any]]:
         out = []

@@ -17,10 +17,14 @@ from proxy.nl.ir import Aggregate, Query
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.plan import Plan
 from proxy.nl.planning import Planner
+from proxy.nl.requirements import NONE, Requirements
 from proxy.nl.schema import ClassTerm, Schema
 from proxy.nl.sketch import Item, Sketch
 from proxy.nl.tree import Tree, connect
 from proxy.nl.verbalise import verbalise
+
+_FARTHER = 4
+"""Times as many combinations are visited under requirements, most of which are turned down before they cost anything."""
 
 
 @dataclass(slots=True)
@@ -56,20 +60,29 @@ class Enumerator:
     combinations: int = 90
 
     def candidates(
-        self, items: Sequence[Item], mentions: Sequence[ValueMention], found: Sequence[Sketch], *, limit: int
+        self,
+        items: Sequence[Item],
+        mentions: Sequence[ValueMention],
+        found: Sequence[Sketch],
+        *,
+        limit: int,
+        requirements: Requirements = NONE,
     ) -> list[Candidate]:
-        """At most *limit* candidates, those of likelier sketches first; no two render alike."""
+        """At most *limit* candidates that meet *requirements*, those of likelier sketches first; no two render alike."""
         named = anchors(items, self.linker)
         self._warm(items, found)
-        planner = Planner(self.schema, self.linker, items, mentions, named, self.combinations)
+        combinations = self.combinations * (_FARTHER if requirements else 1)
+        planner = Planner(self.schema, self.linker, items, mentions, named, combinations)
         coverage = Coverage(self.linker, items, mentions)
         seen: set[Query] = set()
         out: list[Candidate] = []
         for rank, sketch in enumerate(found):
             before = len(out)
             for plan, scores in planner.plans(sketch):
+                if not requirements.admit(plan):
+                    continue
                 for candidate in self._variants(_Read(items, named, sketch, rank, coverage), plan, scores):
-                    if candidate.query not in seen:
+                    if candidate.query not in seen and requirements.admit_query(candidate.query):
                         seen.add(candidate.query)
                         out.append(candidate)
                 if len(out) - before >= limit // (1 if rank == 0 else 2):
