@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 
 from proxy import __version__, backends
+from proxy.access.file import KeyFile
+from proxy.access.keys import read_environment, read_roles
 from proxy.backends.base import Backend
 from proxy.backends.loading import Progress as LoadProgress
 from proxy.config import Config
+from proxy.errors import ConfigError
 from proxy.index.support import SupportIndex
 from proxy.indexing import make_upkeep
 from proxy.pipeline.cache import CacheStore, MemoryStore, ResponseCache
@@ -20,7 +24,9 @@ from proxy.pipeline.gateway import Gateway
 from proxy.pipeline.limits import PRESETS, Allowance, Allowances, ClientLimits
 from proxy.pipeline.metrics import Metrics
 from proxy.pipeline.sparql import SparqlPath
-from proxy.plugin.chain import PluginChain, load_plugins
+from proxy.plugin.chain import PluginChain
+from proxy.plugin.loading import load_plugins
+from proxy.protocol.access import AccessGate, is_loopback
 from proxy.protocol.admission import Admission
 from proxy.protocol.asgi import Receive, Scope, Send
 from proxy.protocol.endpoints import SparqlEndpoints
@@ -54,7 +60,10 @@ def create_app(
     Raises:
         ConfigError: a setting, a file or a plugin cannot be used. PluginError: a plugin cannot be loaded.
     """
-    plugins = load_plugins(config.plugins.directory, enabled=config.plugins.enabled, options=config.plugins.options)
+    settings = config.plugins
+    plugins = load_plugins(
+        settings.directory, enabled=settings.enabled, options=settings.options, budget_s=settings.budget_s
+    )
     upkeep = make_upkeep(config, DEFAULT_DATASET, is_configured=backend is None, rebuilds_elsewhere=True)
     backend = backend or make_backend(config, load_progress)
     is_indexed = config.index.enabled
@@ -136,6 +145,26 @@ def make_limits(settings: LimitSettings) -> ClientLimits | None:
     return None if allowances == Allowances() else ClientLimits(allowances, max_clients=settings.max_clients)
 
 
+def make_gate(config: Config) -> AccessGate:
+    """Who may do what, by the keys in the file and in the environment.
+
+    Raises:
+        ConfigError: they cannot be read.
+    """
+    settings = config.access
+    try:
+        given = read_environment(settings.keys.value)
+    except ValueError as error:
+        raise ConfigError("access.keys", str(error)) from error
+    path = Path(settings.keys_file) if settings.keys_file else None
+
+    def complain(error: ConfigError) -> None:
+        structlog.get_logger().error("keys_unreadable", error=str(error))
+
+    keys = KeyFile(path, given, complain=complain)
+    return AccessGate(keys, read_roles(settings.anonymous), is_local=is_loopback(config.server.host))
+
+
 def engine_maker(config: Config) -> MakeEngine:
     """How a question engine is made; the encoder is loaded once and kept over rebuilds."""
     encoders: list[OnnxEncoder] = []
@@ -166,6 +195,9 @@ class Application:
         self.config = config
         self.datasets = datasets
         self.plugins = plugins
+        if "index_refreshed" in plugins.active:
+            for dataset in datasets:
+                dataset.notify = plugins.index_refreshed
         paths = {dataset.name: SparqlPath(dataset, plugins) for dataset in datasets}
         questions = {name: QuestionAnswers(path) for name, path in paths.items()}
         limit = config.server.body_limit_bytes
@@ -173,7 +205,11 @@ class Application:
         self.limits = make_limits(config.limits)
         self._sparql = SparqlEndpoints(paths, questions, body_limit_bytes=limit)
         self._pages = Pages(paths, questions, body_limit_bytes=limit, metrics=self._expose)
-        self._admitted = Admission(self._answer, self.limits, trusted_proxies=config.server.trusted_proxies)
+        access = make_gate(config)
+        self._admitted = Admission(
+            self._answer, self.limits, trusted_proxies=config.server.trusted_proxies, access=access
+        )
+        self._own = Admission(self._pages, None, trusted_proxies=config.server.trusted_proxies, access=access)
         self._http = RequestLog(self._route, self.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -184,7 +220,7 @@ class Application:
                 await self._lifespan(receive, send)
 
     def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        app = self._pages if scope["path"].startswith("/-/") else self._admitted
+        app = self._own if scope["path"].startswith("/-/") else self._admitted
         return app(scope, receive, send)
 
     def _answer(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -193,7 +229,10 @@ class Application:
 
     def numbers(self) -> str:
         """This process's page of ``/-/metrics``."""
-        return expose(self.metrics, self.datasets, limits=self.limits, worker=self.worker, version=__version__)
+        plugins = self.plugins.plugins
+        return expose(
+            self.metrics, self.datasets, limits=self.limits, plugins=plugins, worker=self.worker, version=__version__
+        )
 
     async def _expose(self) -> str:
         return self.numbers() if self.gather is None else merge(await self.gather())

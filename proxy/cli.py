@@ -143,7 +143,7 @@ def _index_verify(parsed: argparse.Namespace) -> int:
 def _config_check(parsed: argparse.Namespace) -> int:
     config = _config(parsed)
     if config.plugins.enabled or config.plugins.options:
-        from proxy.plugin.chain import load_plugins
+        from proxy.plugin.loading import load_plugins
 
         load_plugins(config.plugins.directory, enabled=config.plugins.enabled, options=config.plugins.options)
     print(f"{config.path or 'defaults'}: every setting can be used")
@@ -158,11 +158,40 @@ def _config_show(parsed: argparse.Namespace) -> int:
 
 
 def _plugin_list(parsed: argparse.Namespace) -> int:
-    from proxy.plugin.chain import available
+    from proxy.plugin.loading import available
 
     plugins = _config(parsed).plugins
     for name, summary in available(plugins.directory).items():
         print(f"{'on ' if name in plugins.enabled else 'off'}  {name:<20} {summary}")
+    return DONE
+
+
+def _key_new(parsed: argparse.Namespace) -> int:
+    from proxy.access.keys import read_roles
+    from proxy.keys import new_key
+
+    limits = {"requests_per_minute": parsed.requests_per_minute, "query_seconds_per_minute": parsed.query_seconds_per_minute}
+    token, key = new_key(_config(parsed), parsed.name, read_roles(parsed.role or ["query", "nl"]), days=parsed.days, **limits)
+    print(token)
+    until = f", valid until {key.expires}" if key.expires else ""
+    print(f"key {key.id} ({', '.join(sorted(key.roles))}{until}): shown this once, only its hash is kept", file=sys.stderr)
+    return DONE
+
+
+def _key_list(parsed: argparse.Namespace) -> int:
+    from proxy.keys import list_keys
+
+    for key in list_keys(_config(parsed)):
+        state = f"revoked {key.revoked}" if key.revoked else (f"until {key.expires}" if key.expires else "valid")
+        print(f"{key.id:<14} {key.name:<24} {','.join(sorted(key.roles)):<24} {key.created:<21} {state}")
+    return DONE
+
+
+def _key_revoke(parsed: argparse.Namespace) -> int:
+    from proxy.keys import revoke_key
+
+    key = revoke_key(_config(parsed), parsed.name)
+    print(f"key {key.id} ({key.name}) is revoked; servers notice within a second")
     return DONE
 
 
@@ -336,12 +365,36 @@ def parser() -> argparse.ArgumentParser:
     ):
         _configured(_command(config, name, run, what, f"sparlance config {name} --config config.toml"))
 
+    _keys(commands.add_parser("key", help="Make and revoke API keys.").add_subparsers(metavar="ACTION", required=True))
     plugin = commands.add_parser("plugin", help="What can be plugged in.").add_subparsers(metavar="ACTION", required=True)
     listing = _command(
         plugin, "list", _plugin_list, "List the plugins in the folder and which are on.", "sparlance plugin list"
     )
     _configured(listing)
     return made
+
+
+def _keys(actions: Any) -> None:
+    new = _command(
+        actions,
+        "new",
+        _key_new,
+        "Make an API key and print it, once; its hash is kept in access.keys_file.",
+        "sparlance key new wiki --role query --role nl\n  sparlance key new prometheus --role admin --days 365",
+    )
+    new.add_argument("name", metavar="NAME", help="who it is for; stands in lists, never in a request")
+    roles = ("query", "nl", "update", "admin")
+    new.add_argument("--role", action="append", choices=roles, help="what it may do; may be repeated; default query and nl")
+    new.add_argument("--days", metavar="N", type=_count, help="how long it is valid; default: until it is revoked")
+    for limit in ("--requests-per-minute", "--query-seconds-per-minute"):
+        new.add_argument(limit, metavar="N", type=_count, default=0, help="a limit of its own; default: as for everybody")
+    revoke = _command(
+        actions, "revoke", _key_revoke, "Make a key worthless; servers notice within a second.", "sparlance key revoke wiki"
+    )
+    revoke.add_argument("name", metavar="NAME", help="its name or id")
+    listing = _command(actions, "list", _key_list, "List the keys; they themselves are not kept.", "sparlance key list")
+    for parser in (new, revoke, listing):
+        _configured(parser)
 
 
 def _command(commands: Any, name: str, run: Any, what: str, example: str) -> argparse.ArgumentParser:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -201,11 +203,26 @@ class NlSettings(Struct, frozen=True, kw_only=True):
 
 
 class PluginSettings(Struct, frozen=True, kw_only=True):
-    """Which files of *directory* run, in this order. *options*: the tables ``[plugins.NAME]``, by name."""
+    """Which files of *directory*, or installed plugins, run, in this order. *budget_s*: for one call of one hook.
+
+    options: the tables ``[plugins.NAME]``, by name.
+    """
 
     directory: Text = "plugins"
     enabled: tuple[Text, ...] = ()
+    budget_s: Seconds = 1.0
     options: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+
+
+class AccessSettings(Struct, frozen=True, kw_only=True):
+    """Who may do what. *keys_file*: written by ``sparlance key``; *keys*: more of them, by environment only.
+
+    anonymous: roles of a request without a key.
+    """
+
+    keys_file: str = ""
+    anonymous: tuple[Literal["query", "nl", "update"], ...] = ("query", "nl", "update")
+    keys: Secret = Secret()
 
 
 class LogSettings(Struct, frozen=True, kw_only=True):
@@ -216,7 +233,10 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """Everything that can be set. *path*: the file it came from, None without one."""
+    """Everything that can be set. *path*: the file it came from, None without one.
+
+    datasets: where the file has tables ``[datasets.NAME.…]``: each with everything that holds for it, in order.
+    """
 
     server: ServerSettings = ServerSettings()
     backend: BackendSettings = BackendSettings()
@@ -227,9 +247,15 @@ class Config(Struct, frozen=True, kw_only=True):
     index: IndexSettings = IndexSettings()
     validation: ValidationSettings = ValidationSettings()
     nl: NlSettings = NlSettings()
+    access: AccessSettings = AccessSettings()
     plugins: PluginSettings = PluginSettings()
     log: LogSettings = LogSettings()
     path: Path | None = None
+    datasets: Mapping[str, Config] = msgspec.field(default_factory=dict)
+
+    def by_dataset(self) -> Mapping[str, Config]:
+        """Name → the settings of each dataset, in order; the one of a configuration without ``[datasets]`` is ``default``."""
+        return self.datasets or {DEFAULT_DATASET: self}
 
 
 SECTIONS: Mapping[str, type[Struct]] = {
@@ -242,10 +268,18 @@ SECTIONS: Mapping[str, type[Struct]] = {
     "index": IndexSettings,
     "validation": ValidationSettings,
     "nl": NlSettings,
+    "access": AccessSettings,
     "plugins": PluginSettings,
     "log": LogSettings,
 }
-SECRETS = frozenset({"backend.authorization"})
+DEFAULT_DATASET = "default"
+OF_A_DATASET = ("backend", "policy", "load", "cache", "index", "validation", "nl")
+"""Sections that a dataset may have of its own; in the others there is nothing that could differ."""
+MAX_DATASETS = 100
+_DATASET_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_TAKEN_NAMES = frozenset(["sparql", "query", "update", "store", "repositories", "protocol", "api", "ping", "text2sparql"])
+"""First segments of paths that mean something else at the root."""
+SECRETS = frozenset({"backend.authorization", "access.keys"})
 _NOT_KEYS = frozenset({"plugins.options"})  # gathered from the tables, never written
 
 
@@ -273,21 +307,95 @@ def load_config(
     """
     file = None if path is None else Path(path)
     tables = {} if file is None else _read(file)
+    of_datasets = _tables_of_datasets(tables.pop("datasets", {}))
+    variables = _split_variables(environ or {}, of_datasets)
     values, options = _from_file(tables)
     if file is not None:
         _resolve(values, file.parent)
-    values.update(_from_environment(environ or {}))
-    for key, value in (overrides or {}).items():
-        values[key] = _convert(key, value, source="the command line")
+    given = _from_environment(variables[""])
+    given |= {key: _convert(key, value, source="the command line") for key, value in (overrides or {}).items()}
+    base = _assemble(values | given, options, file)
+    if not of_datasets:
+        _check_together(base)
+        return base
+    _require_nothing_for_all(base)
+    datasets = {}
+    for name, own_tables in of_datasets.items():
+        with _naming(f"datasets.{name}"):
+            own, _ = _from_file(own_tables)
+            if file is not None:
+                _resolve(own, file.parent)
+            own = values | own | given | _from_environment(variables[name])
+            datasets[name] = _assemble(own, options, file)
+            _check_together(datasets[name])
+            if not (datasets[name].backend.url or datasets[name].backend.load):
+                raise ConfigError("backend.url", "not set, nor backend.load; accepted: each dataset has a server or files")
+    return msgspec.structs.replace(base, datasets=datasets)
+
+
+def _assemble(values: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]], file: Path | None) -> Config:
     sections: dict[str, Any] = {}
     for section, struct in SECTIONS.items():
         own = {key.partition(".")[2]: value for key, value in values.items() if key.partition(".")[0] == section}
         if section == "plugins":
             own["options"] = options
         sections[section] = struct(**own)
-    config = Config(**sections, path=file)
-    _check_together(config)
-    return config
+    return Config(**sections, path=file)
+
+
+def _tables_of_datasets(tables: Any) -> dict[str, dict[str, Any]]:
+    """Check the names under ``[datasets]``, and that each holds only what a dataset may have."""
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise ConfigError("datasets", f"found {_show(tables)}; accepted: tables such as [datasets.museum.backend]")
+    if len(tables) > MAX_DATASETS:
+        raise ConfigError("datasets", f"found {len(tables)}; accepted: up to {MAX_DATASETS}")
+    for name, table in tables.items():
+        if not _DATASET_NAME.fullmatch(name) or name in _TAKEN_NAMES:
+            accepted = "a name of a-z, 0-9, _ and -, at most 32, which is no path of ours or a backend's"
+            raise ConfigError("datasets", f"found the name {_show(name)}; accepted: {accepted}")
+        for section in table:
+            if section not in OF_A_DATASET:
+                hint = "; it is the same for all datasets" if section in SECTIONS else _nearest(section, OF_A_DATASET)
+                raise ConfigError(f"datasets.{name}.{section}", f"accepted here: {', '.join(OF_A_DATASET)}{hint}")
+    if len({name.replace("-", "_") for name in tables}) < len(tables):
+        raise ConfigError("datasets", "two names differ only in - and _, which their variables could not tell apart")
+    return tables
+
+
+def _split_variables(environ: Mapping[str, str], datasets: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Variables by the dataset that they name, "" for those of all: SPARLANCE_DATASETS_MUSEUM_BACKEND_URL → museum."""
+    start = f"{PREFIX}DATASETS_"
+    split: dict[str, dict[str, str]] = {"": {}, **{name: {} for name in datasets}}
+    starts = {start + name.replace("-", "_").upper() + "_": name for name in datasets}
+    for variable, raw in environ.items():
+        if not variable.startswith(start):
+            split[""][variable] = raw
+            continue
+        found = max((prefix for prefix in starts if variable.startswith(prefix)), key=len, default=None)
+        if found is None:
+            known = ", ".join(datasets) or "none"
+            raise ConfigError("datasets", f"the variable {variable} names no dataset; there is {known}")
+        split[starts[found]][PREFIX + variable.removeprefix(found)] = raw
+    return split
+
+
+def _require_nothing_for_all(base: Config) -> None:
+    """Refuse what would send every dataset to one backend, or one backend's credential to all."""
+    backend = base.backend
+    if backend.url or backend.load:
+        key = "backend.url" if backend.url else "backend.load"
+        raise ConfigError(key, "found together with [datasets]; accepted: in [datasets.NAME.backend]")
+    if backend.authorization:
+        variable = f"{PREFIX}DATASETS_NAME_BACKEND_AUTHORIZATION"
+        raise ConfigError("backend.authorization", f"found for all datasets; accepted: {variable}, for the one it belongs to")
+
+
+@contextmanager
+def _naming(place: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{place}.{error.key}", error.reason) from error
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -417,7 +525,7 @@ def _resolve(values: dict[str, Any], folder: Path) -> None:
     """Make the paths of a file relative to that file, so that it means the same wherever the command is started."""
     if "backend.load" in values:
         values["backend.load"] = tuple(str(folder / p) for p in values["backend.load"])
-    for key in ("nl.encoder", "plugins.directory", "index.directory"):
+    for key in ("nl.encoder", "plugins.directory", "index.directory", "access.keys_file"):
         if values.get(key):
             values[key] = str(folder / values[key])
 

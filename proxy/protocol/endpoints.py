@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
+from proxy.access.keys import Role
 from proxy.backends.base import HOP_BY_HOP, BackendRequest, PathKind, end_to_end
 from proxy.errors import MethodNotAllowed, OperationForbidden, UnknownPath
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath
+from proxy.protocol.access import require, require_some
 from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body, stream_body
 from proxy.protocol.description import readdress
 from proxy.protocol.middleware import EXCHANGE
@@ -107,6 +109,7 @@ class SparqlEndpoints:
         method, headers = scope["method"], scope["headers"]
         if method not in QUERY_METHODS:
             raise MethodNotAllowed(f"{method} is not a method of the SPARQL Protocol", allowed=QUERY_METHODS)
+        require_some(exchange)  # before the body is read
         body = b""
         content_type = coding = None
         if method in BODY_METHODS:
@@ -134,17 +137,19 @@ class SparqlEndpoints:
             if method not in BODY_METHODS:
                 watch.begin()
             if isinstance(operation, Question):
+                require(exchange, Role.NL)
                 exchange.question = operation
                 await self._questions[route.path.dataset.name].answer(
                     exchange, operation, forwarded(scope, headers), send, prefer=prefer
                 )
                 return
+            is_update = operation is not None and operation.kind is OperationKind.UPDATE
+            require(exchange, Role.UPDATE if is_update else Role.QUERY)
             backend = route.path.dataset.backend
             names = operation.parameters if operation is not None else read_parameters(query_string, "the query string")
             _require_no_administration(backend.refused_parameters, names)
             own_path = route.own_path
             if own_path is None or (operation is not None and route.expected is None):
-                is_update = operation is not None and operation.kind is OperationKind.UPDATE
                 own_path = backend.update_path if is_update else backend.query_path
             request = BackendRequest(
                 method, target(own_path.encode("ascii"), query_string), forwarded(scope, headers), body, operation
@@ -194,6 +199,7 @@ class SparqlEndpoints:
         method, headers = scope["method"], scope["headers"]
         if method not in STORE_METHODS:
             raise MethodNotAllowed(f"{method} is not a method of the graph store", allowed=STORE_METHODS)
+        require(exchange, Role.QUERY if method in READ_METHODS else Role.UPDATE)
         parameters = self._parameters(scope, route)
         accept = field(headers, b"accept")
         exchange.operation = SparqlOperation(OperationKind.GRAPH_STORE, "", DatasetDescription(), parameters, accept)
@@ -203,6 +209,7 @@ class SparqlEndpoints:
         method = scope["method"]
         if method not in READ_METHODS:
             raise MethodNotAllowed(f"{method} is not allowed here", allowed=READ_METHODS)
+        require(exchange, Role.QUERY)
         self._parameters(scope, route)
         request = BackendRequest(
             method, target(self._own_path(scope, route), scope["query_string"]), forwarded(scope, scope["headers"])
@@ -217,6 +224,7 @@ class SparqlEndpoints:
         allowed = ("POST",) if is_begin else TRANSACTION_METHODS
         if method not in allowed:
             raise MethodNotAllowed(f"{method} is not a method of transactions", allowed=allowed)
+        require(exchange, Role.UPDATE)
         accept = field(headers, b"accept")
         if is_begin:
             parameters = self._parameters(scope, route)

@@ -25,6 +25,7 @@ EXCHANGE = "sparlance.exchange"
 """Key of the Exchange in the ASGI scope."""
 LOG_AFTER_S = 0.005
 """So long the line of a request may wait for others: written in a row they cost half as much, and no answer waits for them."""
+INTERNAL_ERROR = "internal-error"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _ALLOW_ORIGIN = b"access-control-allow-origin"
 # With a wildcard, browsers send no credentials; saying otherwise would be an error (Fetch, "CORS protocol and credentials").
@@ -58,9 +59,8 @@ class RequestLog:
             await self._app(scope, receive, send)
             return
         headers = scope["headers"]
-        sent_id = field(headers, b"x-request-id")
-        request_id = sent_id if sent_id is not None and _REQUEST_ID.fullmatch(sent_id) else f"{random.getrandbits(64):016x}"
-        exchange = scope[EXCHANGE] = Exchange(request_id)
+        exchange: Exchange = scope.get(EXCHANGE) or self.open(scope)
+        request_id = exchange.request_id
         structlog.contextvars.bind_contextvars(request_id=request_id)
         status = size = 0
 
@@ -75,8 +75,7 @@ class RequestLog:
 
         outcome, is_broken = "", False
         try:
-            if scope.get("http_version") == "1.1" and sum(name == b"host" for name, _ in headers) != 1:
-                raise MalformedRequest("a request in HTTP/1.1 has exactly one Host field (RFC 9112, 3.2)")
+            require_one_host(scope)
             if scope["method"] == "OPTIONS":
                 await respond(counted, 204, preflight(headers))
             else:
@@ -84,27 +83,39 @@ class RequestLog:
         except ClientGone:
             outcome = "client-gone"
         except ProxyError as error:
-            outcome = type(error).__name__
-            if isinstance(error, RequestError) and not exchange.verdict:
-                exchange.verdict = "reject" if isinstance(error, QueryRejected) else "refuse"
+            outcome = outcome_of(error, exchange)
             if not status:
                 await respond(counted, *render(error, request_id=request_id, accept=field(headers, b"accept")))
             else:
                 is_broken = True
                 structlog.get_logger().warning("transfer_broken", error=str(error))
         except Exception:
-            outcome = "internal-error"
+            outcome = INTERNAL_ERROR
             structlog.get_logger().exception("request_failed", path=scope["path"])
             if not status:
                 await respond(counted, *render_internal(request_id=request_id, accept=field(headers, b"accept")))
         finally:
-            if self._metrics is not None:
-                self._metrics.observe(exchange, status, size, is_broken=is_broken)
-            if log.is_info():
-                if not self._ended:
-                    asyncio.get_running_loop().call_later(LOG_AFTER_S, self.flush)
-                now_ns, total_s = time.time_ns(), time.perf_counter() - exchange.started_at
-                self._ended.append((scope, exchange, status, size, outcome, total_s, now_ns))
+            self.over(scope, exchange, status, size, outcome, is_broken=is_broken)
+
+    @staticmethod
+    def open(scope: Scope) -> Exchange:
+        """Begin the record of a request, under the id that it brings or one of ours."""
+        sent_id = field(scope["headers"], b"x-request-id")
+        is_usable = sent_id is not None and _REQUEST_ID.fullmatch(sent_id) is not None
+        exchange = scope[EXCHANGE] = Exchange(sent_id if sent_id and is_usable else f"{random.getrandbits(64):016x}")
+        return exchange
+
+    def over(
+        self, scope: Scope, exchange: Exchange, status: int, size: int, outcome: str, *, is_broken: bool = False
+    ) -> None:
+        """Count and log a request that has ended. status: 0: nothing was sent. size: bytes of the body."""
+        if self._metrics is not None:
+            self._metrics.observe(exchange, status, size, is_broken=is_broken)
+        if log.is_info():
+            if not self._ended:
+                asyncio.get_running_loop().call_later(LOG_AFTER_S, self.flush)
+            now_ns, total_s = time.time_ns(), time.perf_counter() - exchange.started_at
+            self._ended.append((scope, exchange, status, size, outcome, total_s, now_ns))
 
     def flush(self) -> None:
         """Write the lines of the requests that have ended."""
@@ -135,11 +146,26 @@ def _log(
         fields["verdict"] = exchange.verdict
     if exchange.question is not None:
         fields["question"] = True
+    if exchange.principal is not None and exchange.principal.key is not None:
+        fields["key"] = exchange.principal.key.id
     if exchange.source:
         fields["source"] = exchange.source
     if outcome:
         fields["outcome"] = outcome
     log.exchange(fields, at_ns=ended_ns)
+
+
+def require_one_host(scope: Scope) -> None:
+    """Raise MalformedRequest where it is not clear which host is asked (RFC 9112, 3.2)."""
+    if scope.get("http_version") == "1.1" and [name for name, _ in scope["headers"]].count(b"host") != 1:
+        raise MalformedRequest("a request in HTTP/1.1 has exactly one Host field (RFC 9112, 3.2)")
+
+
+def outcome_of(error: ProxyError, exchange: Exchange) -> str:
+    """How the log calls the end of a request by *error*; notes the verdict where the request itself was at fault."""
+    if isinstance(error, RequestError) and not exchange.verdict:
+        exchange.verdict = "reject" if isinstance(error, QueryRejected) else "refuse"
+    return type(error).__name__
 
 
 def with_own_fields(headers: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:

@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from proxy.access.keys import Role
 from proxy.errors import MalformedRequest, MethodNotAllowed, UnknownPath, UnsupportedMediaType
 from proxy.pipeline.sparql import SparqlPath
+from proxy.protocol.access import ROLES_OF_PAGES, require
 from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body
 from proxy.protocol.descriptions import TtqlPage
 from proxy.protocol.exposition import CONTENT_TYPE
@@ -20,6 +22,8 @@ from proxy.query.operation import OperationKind, Question, SparqlOperation
 from proxy.validation.finding import Severity
 
 Page = Callable[[Request], Awaitable[Response]]
+_OF_THE_DATA = frozenset(["/-/index", "/-/ttql", "/-/check"])
+"""Pages that tell what is in the graph, so that a plugin may keep them from somebody."""
 NO_STORE = {"cache-control": "no-store"}
 
 
@@ -66,7 +70,13 @@ class Pages:
         if (page := methods.get("GET" if method == "HEAD" else method)) is None:
             allowed = [name for known in methods for name in ((known, "HEAD") if known == "GET" else (known,))]
             raise MethodNotAllowed(f"{path} takes {' and '.join(methods)}, not {method}", allowed=allowed)
-        response = await page(Request(scope, receive, send))
+        if (role := ROLES_OF_PAGES.get(("GET" if method == "HEAD" else method, path), Role.ADMIN)) is not None:
+            require(scope[EXCHANGE], role)
+        request = Request(scope, receive, send)
+        if path in _OF_THE_DATA:
+            scope[EXCHANGE].method = method
+            await self._path(request).admit(scope[EXCHANGE])
+        response = await page(request)
         await response(scope, receive, send)
 
     async def live(self, request: Request) -> Response:
@@ -102,9 +112,9 @@ class Pages:
         return JSONResponse(dataset.summary(), status_code=202, headers=NO_STORE)
 
     async def check(self, request: Request) -> Response:
-        """What the validator says about a query, by the index alone; no query, no ASK of a proof and no plugin runs.
+        """What the validator says about a query, by the index alone; no query and no ASK of a proof runs.
 
-        Plugins are left out because a guard may count, ask others or write down what it sees, and a check is not a request.
+        Nor does the hook ``query`` of a plugin: a guard may count, ask others or write down what it sees, and a check is no request.
         """
         headers = request.scope["headers"]
         body = await read_body(headers, request.receive, limit_bytes=self._limit)
@@ -142,7 +152,7 @@ class Pages:
         exchange.question = question
         with ClientWatch(request.receive, is_body_read=False) as watch:
             watch.begin()
-            translation = await self._questions[name].translate(question)
+            translation = await self._questions[name].translate(exchange)
         return JSONResponse({"dataset": dataset, "question": text, "query": translation.query})
 
     def _path(self, request: Request) -> SparqlPath:

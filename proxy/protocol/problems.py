@@ -22,6 +22,7 @@ STATUS: dict[type[ProxyError], int] = {
     errors.NotAcceptable: 406,
     errors.UnsupportedMediaType: 415,
     errors.BodyTooLarge: 413,
+    errors.NotAuthenticated: 401,
     errors.OperationForbidden: 403,
     errors.UnknownPath: 404,
     errors.MethodNotAllowed: 405,
@@ -93,6 +94,8 @@ def describe(error: ProxyError, request_id: str) -> dict[str, Any]:
             problem["account"] = dict(error.account)
         case errors.PluginError():
             problem["plugin"] = error.plugin
+    if isinstance(error, errors.RequestError) and error.plugin:
+        problem["plugin"] = error.plugin
     return problem
 
 
@@ -147,6 +150,9 @@ def _extra_headers(error: ProxyError) -> list[tuple[bytes, bytes]]:
     match error:
         case errors.MethodNotAllowed():
             return [(b"allow", ", ".join(error.allowed).encode("ascii"))]
+        case errors.NotAuthenticated():
+            # Basic too: many SPARQL clients send user and password only when they are asked for them.
+            return [(b"www-authenticate", b'Bearer realm="sparlance"'), (b"www-authenticate", b'Basic realm="sparlance"')]
         case errors.BackendBusy() | errors.RateLimited():
             return [(b"retry-after", b"%d" % max(1, math.ceil(error.retry_after_s)))]
         case errors.QueryRejected():
