@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from proxy.index.arrays import sorted_unique
 from proxy.index.literals import NUMBERS, TIMES, named_by_iri, number_of
-from proxy.index.tally import Tally
+from proxy.index.ntriples import Literals
+from proxy.index.tally import Ids, LiteralPairs, Tally
 from proxy.index.values import LONGEST, PairSummary, ValueIndexBuilder
 from proxy.index.vocabulary import CLASS_CLASSES, COMMENTS, LABELS, PROPERTY_CLASSES, RELATIONS, VocabularyBuilder
 from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDF_TYPE, RDFS, XSD_STRING, Iri
@@ -17,6 +22,9 @@ IDENTIFYING: Final = 0.9
 NAMES_MOST: Final = 5_000
 """Instances of one class that are kept by the words in their IRI, where nothing else names them."""
 _PLAIN: Final = frozenset([XSD_STRING, RDF_LANG_STRING])
+_AT_ONCE: Final = 50_000
+"""Entries in memory as objects."""
+Flags = NDArray[np.bool_]
 
 
 def gather_vocabulary(tally: Tally, vocabulary: VocabularyBuilder) -> None:
@@ -33,42 +41,109 @@ def gather_vocabulary(tally: Tally, vocabulary: VocabularyBuilder) -> None:
 
 def gather_values(tally: Tally, values: ValueIndexBuilder, excluded: frozenset[str], *, cap: int) -> None:
     """Every literal of each (class, property) up to *cap*, the most frequent ones, and what can be said of all of them."""
+    pairs, literals = tally.literal_pairs(excluded), tally.literals
+    classes = [None if c < 0 else tally.iri(c) for c in pairs.classes.tolist()]
+    properties = [tally.iri(p) for p in pairs.properties.tolist()]
     named: dict[str, float] = {}
-    for class_, property_, literals, counts, subjects in tally.literals():
-        if property_ in excluded:
-            continue
-        found: list[tuple[str, str | None, str, int, str | None]] = []
-        numbers: list[float] = []
-        times: list[str] = []
-        has_text, too_long = False, 0
-        literal, is_iri, iri = tally.literal, tally.is_iri, tally.iri
-        for i, n, s in zip(literals.tolist(), counts.tolist(), subjects.tolist(), strict=True):
-            text, datatype, language = literal[i]
-            if datatype in _PLAIN:
-                has_text = True
-                language = language and language.lower()
-            elif datatype in NUMBERS:
-                if (number := number_of(text)) is not None:
-                    numbers.append(number)
-            elif datatype in TIMES:
-                times.append(text)
-            if len(text) > LONGEST:
-                too_long += 1
-            elif len(found) < cap:
-                found.append((text, language, datatype, n, iri(s) if n == 1 and is_iri[s] else None))
-        if class_ is not None and has_text:
-            total, seen = int(np.sum(counts)), sum(e[3] for e in found)
-            naming = total if property_ in LABELS else total * sum(e[4] is not None for e in found) / max(1, seen)
-            named[class_] = max(named.get(class_, 0), naming)
-        values.add_pair(class_, property_, found)
-        is_complete = len(literals) <= cap and not too_long
-        low_high = min(numbers, default=None), max(numbers, default=None)
-        values.describe(
-            class_,
-            property_,
-            PairSummary(len(literals), *low_high, min(times, default=None), max(times, default=None), is_complete),
-        )
+    if properties:
+        is_too_long = np.fromiter(map(len, literals.texts), dtype=np.int64, count=len(literals.texts))[pairs.literals] > LONGEST
+        is_kept = ~is_too_long & (_ordinals(~is_too_long, pairs.begins) <= cap)
+        has_one_subject = is_kept & (pairs.counts == 1) & tally.is_iri[pairs.subjects]
+        _add_entries(tally, values, pairs, is_kept, has_one_subject)
+        distinct = np.diff(np.append(pairs.begins, len(pairs.literals)))
+        is_complete = (distinct <= cap) & ~np.logical_or.reduceat(is_too_long, pairs.begins)
+        ranges = _ranges(literals, pairs)
+        for about in zip(classes, properties, distinct.tolist(), *ranges, is_complete.tolist(), strict=True):
+            values.describe(*about[:2], PairSummary(*about[2:]))
+        named = _named(literals, pairs, classes, properties, is_kept, has_one_subject)
     for class_, n in tally.classes.items():
         if named.get(class_, 0) < IDENTIFYING * n and not class_.startswith((OWL, RDF, RDFS)):
             rows = tally.unlabelled(class_, LABELS, limit=min(NAMES_MOST, cap))
             values.add(named_by_iri(rows, class_))
+
+
+def _ordinals(is_counted: Flags, begins: Ids) -> Ids:
+    """How many of the counted there are in each group so far."""
+    so_far = np.cumsum(is_counted)
+    return so_far - np.repeat(so_far[begins] - is_counted[begins], np.diff(np.append(begins, len(is_counted))))
+
+
+def _add_entries(tally: Tally, values: ValueIndexBuilder, pairs: LiteralPairs, is_kept: Flags, has_one_subject: Flags) -> None:
+    texts, ending, endings = tally.literals.texts, tally.literals.ending, tally.literals.endings
+    wanted = sorted_unique(pairs.literals[is_kept])
+    number_of_text = np.zeros(len(texts), dtype=np.int64)
+    number_of_text[wanted] = values.number_texts([texts[i] for i in wanted.tolist()])
+    terms = sorted_unique(np.concatenate([pairs.classes, pairs.properties]))
+    terms = terms[terms >= 0]
+    number_of_term = np.zeros(len(tally.tokens) + 1, dtype=np.int64)  # the last one is what -1, no class, leads to
+    number_of_term[terms] = values.number_iris([tally.iri(i) for i in terms.tolist()])
+    datatypes = np.array(values.number_iris([d for d, _ in endings]), dtype=np.int64)
+    languages = [tag and tag.lower() for _, tag in endings]
+    subjects = np.where(has_one_subject, pairs.subjects, -1)
+    iris: dict[int, str | None] = {i: tally.iri(i) for i in sorted_unique(subjects).tolist() if i >= 0}
+    iris[-1] = None
+    pair = np.repeat(np.arange(len(pairs.begins)), np.diff(np.append(pairs.begins, len(pairs.literals))))
+    kept = np.flatnonzero(is_kept)
+    for at in range(0, len(kept), _AT_ONCE):
+        chosen = kept[at : at + _AT_ONCE]
+        literal = pairs.literals[chosen]
+        values.add_numbered(
+            zip(
+                number_of_text[literal].tolist(),
+                map(texts.__getitem__, literal.tolist()),
+                map(languages.__getitem__, ending[literal].tolist()),
+                datatypes[ending[literal]].tolist(),
+                number_of_term[pairs.properties[pair[chosen]]].tolist(),
+                number_of_term[pairs.classes[pair[chosen]]].tolist(),
+                pairs.counts[chosen].tolist(),
+                map(iris.__getitem__, subjects[chosen].tolist()),
+                strict=True,
+            )
+        )
+
+
+def _ranges(
+    literals: Literals, pairs: LiteralPairs
+) -> tuple[list[float | None], list[float | None], list[str | None], list[str | None]]:
+    """Of each pair the least and the greatest number, the earliest and the latest time."""
+    of_ending = [datatype for datatype, _ in literals.endings]
+    is_number = np.array([d in NUMBERS for d in of_ending], dtype=np.bool_)[literals.ending]
+    is_time = np.array([d in TIMES for d in of_ending], dtype=np.bool_)[literals.ending]
+    numbers = np.full(len(literals.texts), np.nan)
+    read = [number_of(literals.texts[i]) for i in np.flatnonzero(is_number).tolist()]
+    numbers[is_number] = [np.nan if x is None else x for x in read]
+    of_entry = numbers[pairs.literals]
+    extremes = [np.minimum.reduceat(np.where(np.isnan(of_entry), np.inf, of_entry), pairs.begins)]
+    extremes.append(np.maximum.reduceat(np.where(np.isnan(of_entry), -np.inf, of_entry), pairs.begins))
+    low, high = ([x if math.isfinite(x) else None for x in side.tolist()] for side in extremes)
+    times = sorted({literals.texts[i] for i in np.flatnonzero(is_time).tolist()})
+    places = {text: i for i, text in enumerate(times)}
+    rank = np.full(len(literals.texts), -1, dtype=np.int64)
+    rank[is_time] = [places[literals.texts[i]] for i in np.flatnonzero(is_time).tolist()]
+    of_time = rank[pairs.literals]
+    first = np.minimum.reduceat(np.where(of_time < 0, len(times), of_time), pairs.begins)
+    last = np.maximum.reduceat(of_time, pairs.begins)
+    shown = [*times, None]  # neither a time: the last place, from both ends
+    return low, high, [shown[i] for i in first.tolist()], [shown[i] for i in last.tolist()]
+
+
+def _named(
+    literals: Literals,
+    pairs: LiteralPairs,
+    classes: Sequence[str | None],
+    properties: Sequence[str],
+    is_kept: Flags,
+    has_one_subject: Flags,
+) -> dict[str, float]:
+    """Class → about how many of its instances the texts of its best property tell apart."""
+    is_plain = np.array([d in _PLAIN for d, _ in literals.endings], dtype=np.bool_)[literals.ending][pairs.literals]
+    has_text = np.logical_or.reduceat(is_plain, pairs.begins).tolist()
+    totals = np.add.reduceat(pairs.counts, pairs.begins).tolist()
+    seen = np.add.reduceat(np.where(is_kept, pairs.counts, 0), pairs.begins).tolist()
+    apart = np.add.reduceat(has_one_subject.astype(np.int64), pairs.begins).tolist()
+    named: dict[str, float] = {}
+    for c, p, is_text, total, n, alone in zip(classes, properties, has_text, totals, seen, apart, strict=True):
+        if c is not None and is_text:
+            naming = total if p in LABELS else total * alone / max(1, n)
+            named[c] = max(named.get(c, 0), naming)
+    return named

@@ -7,7 +7,12 @@ distinct ones are read. A line or a token that is none is an error, which is how
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from proxy.query.term import RDF_LANG_STRING, XSD_STRING, BlankNode, Iri, Literal, RdfTerm
 
@@ -63,27 +68,50 @@ def read(token: bytes) -> RdfTerm:
     raise NotNTriples(f"not a term: {text[:120]!r}")
 
 
-def read_literal(token: bytes, known: dict[bytes, tuple[str, str | None]]) -> tuple[str, str, str | None]:
-    """(lexical form, datatype, language) of a token that begins as a literal; *known* holds the endings read so far.
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """Many literals: *texts* are their lexical forms, *ending* (literals,) says which of *endings* each has.
+
+    endings: (datatype, language as written).
+    """
+
+    texts: list[str]
+    ending: NDArray[np.int64]
+    endings: list[tuple[str, str | None]]
+
+
+def read_literals(tokens: Sequence[bytes]) -> Literals:
+    """The literals that *tokens* stand for; each begins with a quotation mark.
 
     Raises:
         NotNTriples
     """
-    if b"\\" in token:
-        literal = read(token)
-        assert isinstance(literal, Literal)
-        return literal.lexical, literal.datatype, literal.language
-    end = token.rfind(b'"')
-    ending = token[end + 1 :]
-    what = known.get(ending)
-    if what is None or end == 0 or token.find(b'"', 1, end) >= 0:
-        literal = read(token)  # new, or no literal after all
-        assert isinstance(literal, Literal)
-        known[ending] = what = literal.datatype, literal.language
+    texts: list[bytes] = []
+    ending: list[int] = []
+    known: dict[bytes, int] = {}
+    endings: dict[tuple[str, str | None], int] = {}
+    odd: dict[int, str] = {}
+    for token in tokens:
+        text, _, rest = token.rpartition(b'"')
+        number = known.get(rest)
+        # Escapes, an ending not met before, or no literal after all: more than the first quotation mark before the last one.
+        if number is None or b"\\" in text or text.rfind(b'"') != 0:
+            literal = read(token)
+            assert isinstance(literal, Literal)
+            number = endings.setdefault((literal.datatype, literal.language), len(endings))
+            odd[len(texts)] = literal.lexical
+            if b"\\" not in token:
+                known[rest] = number
+            text = b""
+        texts.append(text[1:])
+        ending.append(number)
     try:
-        return token[1:end].decode("utf-8"), *what
+        read_texts = b"\n".join(texts).decode("utf-8").split("\n")  # no token holds a line end
     except UnicodeDecodeError as exc:
-        raise NotNTriples(f"not UTF-8: {token[:120]!r}") from exc
+        raise NotNTriples("a literal that is not UTF-8") from exc
+    for i, lexical in odd.items():
+        read_texts[i] = lexical
+    return Literals(read_texts if tokens else [], np.array(ending, dtype=np.int64), list(endings))
 
 
 def _unescape(text: str) -> str:

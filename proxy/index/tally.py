@@ -6,19 +6,37 @@ Tokens are numbered as they come; all counting is on arrays of these numbers.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxy.index.arrays import sorted_unique
 from proxy.index.build import IndexBuilder, Row
-from proxy.index.ntriples import NotNTriples, read, read_literal, split
+from proxy.index.ntriples import Literals, NotNTriples, read, read_literals, split
 from proxy.index.support import UNTYPED, Kind
 from proxy.query.term import Iri, RdfTerm
 
 Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralPairs:
+    """The distinct literals of every (class, property), one pair after another, in each the most frequent first.
+
+    classes, properties: (pairs,) term numbers, class -1 for subjects without one. begins: (pairs,) first entry of each.
+    literals: (entries,) positions in ``Tally.literals``. counts, subjects: (entries,) triples, and the subject of one of them.
+    """
+
+    classes: Ids
+    properties: Ids
+    begins: Ids
+    literals: Ids
+    counts: Ids
+    subjects: Ids
 
 
 class Tally:
@@ -29,13 +47,14 @@ class Tally:
 
     def __init__(self, class_predicate: str) -> None:
         self.class_predicate = class_predicate
-        self._ids: dict[bytes, int] = {}
+        self._ids: defaultdict[bytes, int] = defaultdict(count().__next__)
         self._rest = b""
         self._parts: list[NDArray[np.int32]] = []
         self.subject = self.property = self.object = np.empty(0, dtype=np.int64)
         self.tokens: list[bytes] = []
-        self.literal: dict[int, tuple[str, str, str | None]] = {}
-        """Term → lexical form, datatype, language (as written)."""
+        self.literals = Literals([], np.empty(0, dtype=np.int64), [])
+        self.literal_ids = np.empty(0, dtype=np.int64)
+        """(literals,) the numbers of *literals*, ascending."""
         self.lines = 0
         self.is_literal = self.is_iri = np.empty(0, dtype=np.bool_)
 
@@ -47,32 +66,21 @@ class Tally:
         Raises:
             NotNTriples
         """
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
-        self._take(lines)
+        whole, end, self._rest = (self._rest + data).rpartition(b"\n")
+        if end:
+            self._take(whole + end)
 
-    def _take(self, lines: Sequence[bytes]) -> None:
-        self.lines += len(lines)
-        ids, numbers = self._ids, list[int]()
-        get, append = ids.get, numbers.append
-        last_token, last = b"", -1
-        for line in lines:
-            # As every server here writes: single blanks, " ." at the end. What looks otherwise is taken apart with care.
-            if line[-2:] == b" ." and line.count(b" ") >= 3:
-                s, p, o = line[:-2].split(b" ", 2)
-            elif (found := split(line)) is not None:
-                s, p, o = found
-            else:
-                continue
-            if s != last_token:
-                last_token, last = s, ids.setdefault(s, len(ids))
-            append(last)
-            for token in (p, o):
-                number = get(token)
-                if number is None:
-                    number = ids[token] = len(ids)
-                append(number)
-        self._parts.append(np.array(numbers, dtype=np.int32))
+    def _take(self, text: bytes) -> None:
+        """Number the terms of whole lines."""
+        lines = text.split(b" .\n")
+        n = text.count(b"\n")
+        self.lines += n
+        tokens: list[bytes] = []
+        if not lines.pop() and len(lines) == n:  # as every server here writes: single blanks, " ." at the end
+            tokens = list(chain.from_iterable([line.split(b" ", 2) for line in lines]))
+        if len(tokens) < 3 * n:  # a line that looks otherwise: each is taken apart with care
+            tokens = list(chain.from_iterable(filter(None, map(split, text.split(b"\n")))))
+        self._parts.append(np.fromiter(map(self._ids.__getitem__, tokens), dtype=np.int32, count=len(tokens)))
 
     def close(self) -> None:
         """The document is complete: read the distinct terms, drop triples that came twice.
@@ -81,11 +89,11 @@ class Tally:
             NotNTriples
         """
         if self._rest.strip():
-            self._take([self._rest])
+            self._take(self._rest + b"\n")
         table = np.concatenate(self._parts).reshape(-1, 3).astype(np.int64) if self._parts else np.empty((0, 3), dtype=np.int64)
         self._parts = []
         self.tokens = list(self._ids)
-        self._ids = {}
+        self._ids.clear()
         self._read_terms()
         size = max(1, len(self.tokens))
         if size**3 < 2**63:
@@ -109,11 +117,12 @@ class Tally:
             raise NotNTriples("an empty term")
         self.is_literal = begins == ord('"')
         self.is_iri = begins == ord("<")
-        endings: dict[bytes, tuple[str, str | None]] = {}
-        for i, (token, is_literal) in enumerate(zip(self.tokens, self.is_literal.tolist(), strict=True)):
-            if is_literal:
-                self.literal[i] = read_literal(token, endings)
-            elif b" " in token or token[-1:] != b">":
+        self.literal_ids = np.flatnonzero(self.is_literal)
+        tokens = self.tokens
+        self.literals = read_literals([tokens[i] for i in self.literal_ids.tolist()])
+        for i in np.flatnonzero(~self.is_literal).tolist():
+            token = tokens[i]
+            if b" " in token or token[-1:] != b">":
                 read(token)  # a blank node, or something that is no term
 
     # -- what terms are
@@ -151,7 +160,7 @@ class Tally:
         return {self.iri(i): n for i, n in zip(ids.tolist(), counts.tolist(), strict=True)}
 
     @cached_property
-    def _kinds(self) -> tuple[list[Kind], Ids]:
+    def kinds(self) -> tuple[list[Kind], Ids]:
         """All kinds, and (terms,) the kind of each. The first kind is UNTYPED."""
         kinds: dict[Kind, int] = {UNTYPED: 0}
         of_term = np.zeros(len(self.tokens), dtype=np.int64)
@@ -170,18 +179,15 @@ class Tally:
                 kind = Kind(frozenset(self.iri(c) for c in key))
                 number = known[key] = kinds.setdefault(kind, len(kinds))
             of_term[node] = number
-        datatypes: dict[str, int] = {}
-        for i, (_, datatype, _) in self.literal.items():
-            if (number := datatypes.get(datatype)) is None:
-                number = datatypes[datatype] = kinds.setdefault(Kind(datatype=datatype), len(kinds))
-            of_term[i] = number
+        datatypes = [kinds.setdefault(Kind(datatype=datatype), len(kinds)) for datatype, _ in self.literals.endings]
+        of_term[self.literal_ids] = np.array(datatypes, dtype=np.int64)[self.literals.ending]
         return list(kinds), of_term
 
     # -- counting
 
     def count_into(self, builder: IndexBuilder, excluded: frozenset[str], *, kind_cap: int) -> None:
         """Hand all cells, instances, multiplicities and languages over, those of *excluded* properties left out."""
-        kinds, of_term = self._kinds
+        kinds, of_term = self.kinds
         node_kinds = np.bincount(of_term[sorted_unique(self.typings[0])], minlength=len(kinds))
         are_exact = int(np.count_nonzero(node_kinds)) <= kind_cap
         builder.are_kinds_exact = are_exact
@@ -219,9 +225,8 @@ class Tally:
     def _languages(self, names: Sequence[str], number: Ids) -> Mapping[str, set[str]]:
         tags: dict[str, int] = {"": 0}
         of_term = np.zeros(len(self.tokens), dtype=np.int64)
-        for i, (_, _, language) in self.literal.items():
-            if language is not None:
-                of_term[i] = tags.setdefault(language.lower(), len(tags))
+        of_ending = [0 if tag is None else tags.setdefault(tag.lower(), len(tags)) for _, tag in self.literals.endings]
+        of_term[self.literal_ids] = np.array(of_ending, dtype=np.int64)[self.literals.ending]
         found: dict[str, set[str]] = defaultdict(set)
         listed = list(tags)
         for key in sorted_unique(number * len(listed) + of_term[self.object]).tolist():
@@ -251,34 +256,31 @@ class Tally:
             rows.append({"s": self.term(s), "o": self.term(o)})
         return rows
 
-    def literals(self) -> Iterator[tuple[str | None, str, Ids, Ids, Ids]]:
-        """(class or None, property, literals, their counts, one subject of each), a pair at a time; most frequent first."""
+    def literal_pairs(self, excluded: frozenset[str]) -> LiteralPairs:
+        """Every literal of every (class, property), but for *excluded* properties."""
         nodes, classes = self.typings
-        chosen = np.flatnonzero(self.is_literal[self.object])
-        s, p, o = self.subject[chosen], self.property[chosen], self.object[chosen]
+        left_out = [self.property_ids[p] for p in excluded if p in self.property_ids]
+        chosen = np.flatnonzero(self.is_literal[self.object] & ~np.isin(self.property, left_out))
+        s, p = self.subject[chosen], self.property[chosen]
+        o = np.searchsorted(self.literal_ids, self.object[chosen])
         first = np.searchsorted(nodes, s, side="left")
         many = np.searchsorted(nodes, s, side="right") - first
-        rows = np.repeat(np.arange(len(s)), np.maximum(many, 1))
-        starts = np.repeat(np.cumsum(np.maximum(many, 1)) - np.maximum(many, 1), np.maximum(many, 1))
-        places = np.repeat(first, np.maximum(many, 1)) + np.arange(len(rows)) - starts
+        times = np.maximum(many, 1)
+        rows = np.repeat(np.arange(len(s)), times)
+        places = first[rows] + np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
         class_of = np.full(len(rows), -1, dtype=np.int64)
-        is_typed = np.repeat(many > 0, np.maximum(many, 1))
+        is_typed = many[rows] > 0
         class_of[is_typed] = classes[places[is_typed]]
         s, p, o = s[rows], p[rows], o[rows]
         order = np.lexsort((o, p, class_of))
         s, p, o, class_of = s[order], p[order], o[order], class_of[order]
-        if not len(s):
-            return
-        is_new = np.ones(len(s), dtype=np.bool_)
-        is_new[1:] = (o[1:] != o[:-1]) | (p[1:] != p[:-1]) | (class_of[1:] != class_of[:-1])
-        begins = np.flatnonzero(is_new)
+        begins = _changes(class_of, p, o)
         counts = np.diff(np.append(begins, len(s)))
         s, p, o, class_of = s[begins], p[begins], o[begins], class_of[begins]
-        pairs = np.flatnonzero(np.append(True, (p[1:] != p[:-1]) | (class_of[1:] != class_of[:-1])))
-        for lo, hi in zip(pairs.tolist(), [*pairs[1:].tolist(), len(s)], strict=True):
-            by_count = lo + np.argsort(-counts[lo:hi], kind="stable")
-            c = int(class_of[lo])
-            yield None if c < 0 else self.iri(c), self.iri(int(p[lo])), o[by_count], counts[by_count], s[by_count]
+        begins = _changes(class_of, p)
+        pair = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(s))))
+        order = np.lexsort((-counts, pair))
+        return LiteralPairs(class_of[begins], p[begins], begins, o[order], counts[order], s[order])
 
     def unlabelled(self, class_: str, labels: Sequence[str], *, limit: int) -> list[Row]:
         """?s: instances of *class_* named by an IRI that have none of *labels*."""
@@ -293,3 +295,10 @@ class Tally:
 def _atoms(kind: Kind) -> Sequence[Kind]:
     """The single classes that stand for a kind where there are too many kinds."""
     return [Kind(frozenset([c])) for c in kind.classes] if len(kind.classes) > 1 else (kind,)
+
+
+def _changes(*columns: Ids) -> Ids:
+    """(groups,) where a run of equal rows begins."""
+    differs = np.ones(len(columns[0]), dtype=np.bool_)
+    differs[1:] = np.logical_or.reduce([c[1:] != c[:-1] for c in columns])
+    return np.flatnonzero(differs)

@@ -57,6 +57,9 @@ _PAIR = """
 SELECT number_of_distinct, low, high, earliest, latest, is_complete FROM pair WHERE class_id = ? AND property_id = ?
 """
 
+NumberedEntry = tuple[int, str, str | None, int, int, int, int, str | None]
+"""A ``ValueEntry`` by numbers: text, lexical form, language, datatype, property or 0, class or 0, count, subject."""
+
 
 @dataclass(frozen=True, slots=True)
 class ValueEntry:
@@ -328,16 +331,22 @@ class ValueIndexBuilder:
             ]
             self._write(rows)
 
-    def add_pair(
-        self, class_: str | None, property_: str, found: Iterable[tuple[str, str | None, str, int, str | None]]
-    ) -> None:
-        """Take (text, language, datatype, count, subject) of one pair; the same as ``add``, in less time."""
+    def number_texts(self, texts: Iterable[str]) -> list[int]:
+        """Numbers of *texts* for ``add_numbered``; equal ones get the same, and so do those that normalise alike."""
         with self._use():
-            class_id, property_id = self._iri_id(class_), self._iri_id(property_)
-            text_id, iri_id = self._text_id, self._iri_id
-            self._write([(text_id(x), x, tag, iri_id(d), property_id, class_id, n, s) for x, tag, d, n, s in found])
+            return [self._normalised_id(normalise(text)) for text in texts]
 
-    def _write(self, rows: Sequence[tuple[int, str, str | None, int, int, int, int, str | None]]) -> None:
+    def number_iris(self, iris: Iterable[str]) -> list[int]:
+        """Numbers of *iris* for ``add_numbered``."""
+        with self._use():
+            return [self._iri_id(iri) for iri in iris]
+
+    def add_numbered(self, rows: Iterable[NumberedEntry]) -> None:
+        """Take entries whose texts and IRIs have been numbered; the same as ``add``, in less time."""
+        with self._use():
+            self._write(rows)
+
+    def _write(self, rows: Iterable[NumberedEntry]) -> None:
         self._connection.executemany("INSERT INTO text VALUES (?, ?)", self._pending)
         self._pending.clear()
         self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
