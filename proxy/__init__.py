@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from proxy.errors import OperationForbidden, QueryRejected, RequestError
     from proxy.pipeline.exchange import Exchange
-    from proxy.plugin.hooks import Plugin
+    from proxy.plugin.hooks import BodyFilter, Plugin, refusal
     from proxy.query.model import (
         AlternativePath,
         Bind,
@@ -48,6 +48,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AlternativePath",
     "Bind",
+    "BodyFilter",
     "DatasetDescription",
     "Exchange",
     "Exists",
@@ -84,12 +85,14 @@ __all__ = [
     "__version__",
     "is_relative",
     "parse",
+    "refusal",
     "walk",
 ]
 
 _HOMES = {
     "AlternativePath": "proxy.query.model",
     "Bind": "proxy.query.model",
+    "BodyFilter": "proxy.plugin.hooks",
     "DatasetDescription": "proxy.query.operation",
     "Exchange": "proxy.pipeline.exchange",
     "Exists": "proxy.query.model",
@@ -125,6 +128,7 @@ _HOMES = {
     "ZeroOrOnePath": "proxy.query.model",
     "is_relative": "proxy.query.model",
     "parse": "proxy.query.parse",
+    "refusal": "proxy.plugin.hooks",
     "walk": "proxy.query.model",
 }
 

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from proxy.nl.engine import QuestionEngine
     from proxy.nl.onnx import OnnxEncoder
 
-DEFAULT_DATASET = "default"
+Encoders = dict[tuple[str, int], "OnnxEncoder"]
+"""Encoders by what they were loaded from; each takes some hundred MB, and datasets share them."""
 
 
 def create_app(
@@ -64,19 +65,39 @@ def create_app(
     plugins = load_plugins(
         settings.directory, enabled=settings.enabled, options=settings.options, budget_s=settings.budget_s
     )
-    upkeep = make_upkeep(config, DEFAULT_DATASET, is_configured=backend is None, rebuilds_elsewhere=True)
+    encoders: Encoders = {}
+    datasets = [
+        make_dataset(name, own, encoders, backend=backend, load_progress=load_progress)
+        for name, own in config.by_dataset().items()
+    ]
+    return Application(config, datasets, plugins, worker=worker)
+
+
+def make_dataset(
+    name: str,
+    config: Config,
+    encoders: Encoders,
+    *,
+    backend: Backend | None = None,
+    load_progress: LoadProgress = lambda name, done, total: None,
+) -> Dataset:
+    """One backend with its index and engine. *config*: of this dataset. *encoders*: those that are loaded, for all datasets.
+
+    Raises:
+        ConfigError
+    """
+    upkeep = make_upkeep(config, name, is_configured=backend is None, rebuilds_elsewhere=True)
     backend = backend or make_backend(config, load_progress)
     is_indexed = config.index.enabled
-    dataset = Dataset(
-        name=DEFAULT_DATASET,
+    return Dataset(
+        name=name,
         backend=backend,
         settings=config,
-        gateway=Gateway(DEFAULT_DATASET, backend, config, cache=make_cache(config.cache)),
+        gateway=Gateway(name, backend, config, cache=make_cache(config.cache)),
         distil=upkeep.build if is_indexed else None,
         upkeep=upkeep if is_indexed else None,
-        make_engine=engine_maker(config) if is_indexed and config.nl.enabled else None,
+        make_engine=engine_maker(config, encoders) if is_indexed and config.nl.enabled else None,
     )
-    return Application(config, [dataset], plugins, worker=worker)
 
 
 def make_backend(config: Config, progress: LoadProgress) -> Backend:
@@ -165,18 +186,18 @@ def make_gate(config: Config) -> AccessGate:
     return AccessGate(keys, read_roles(settings.anonymous), is_local=is_loopback(config.server.host))
 
 
-def engine_maker(config: Config) -> MakeEngine:
+def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
     """How a question engine is made; the encoder is loaded once and kept over rebuilds."""
-    encoders: list[OnnxEncoder] = []
 
     def make(index: SupportIndex, values: ValueIndex) -> QuestionEngine:
         from proxy.nl.engine import QuestionEngine
         from proxy.nl.onnx import OnnxEncoder  # late: onnxruntime and transformers are heavy
 
-        if not encoders:
+        which = config.nl.encoder, config.nl.threads
+        if which not in encoders:
             folder = Path(config.nl.encoder) if config.nl.encoder else None
-            encoders.append(OnnxEncoder(folder, threads=config.nl.threads))
-        return QuestionEngine(index, values, encoders[0], config.nl)
+            encoders[which] = OnnxEncoder(folder, threads=config.nl.threads)
+        return QuestionEngine(index, values, encoders[which], config.nl)
 
     return make
 

@@ -51,6 +51,11 @@ def _config(parsed: argparse.Namespace) -> Config:
     return load_config(path, environ=os.environ, overrides=_overrides(parsed))
 
 
+def _one(parsed: argparse.Namespace) -> Config:
+    """The settings of the one dataset that a command is about."""
+    return _config(parsed).of_dataset(parsed.dataset)
+
+
 def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
     flags = {
         "backend": "backend.kind",
@@ -98,46 +103,46 @@ def _demo(parsed: argparse.Namespace) -> int:
 def _check(parsed: argparse.Namespace) -> int:
     from proxy.commands import check
 
-    return check(_config(parsed), _read(parsed.file), as_json=parsed.format == "json")
+    return check(_one(parsed), _read(parsed.file), as_json=parsed.format == "json")
 
 
 def _ask(parsed: argparse.Namespace) -> int:
     from proxy.commands import ask
 
-    return ask(_config(parsed), parsed.question, language=parsed.language, style=parsed.format)
+    return ask(_one(parsed), parsed.question, language=parsed.language, style=parsed.format)
 
 
 def _eval(parsed: argparse.Namespace) -> int:
     from proxy.commands import evaluate
 
     wanted = {"compare": parsed.compare, "save": parsed.save, "limit": parsed.limit, "languages": parsed.language or ()}
-    return evaluate(_config(parsed), parsed.questions, **wanted)
+    return evaluate(_one(parsed), parsed.questions, **wanted)
 
 
 def _index_show(parsed: argparse.Namespace) -> int:
     from proxy.commands import show_index
 
-    return show_index(_config(parsed), as_json=parsed.format == "json")
+    return show_index(_one(parsed), as_json=parsed.format == "json")
 
 
 def _index_ttql(parsed: argparse.Namespace) -> int:
     from proxy.commands import show_ttql
 
     limits = {"floor": parsed.floor, "budget_tokens": parsed.budget_tokens, "budget_lines": parsed.budget_lines}
-    return show_ttql(_config(parsed), parsed.classes or (), depth=parsed.depth, sample=parsed.sample, **limits)
+    return show_ttql(_one(parsed), parsed.classes or (), depth=parsed.depth, sample=parsed.sample, **limits)
 
 
 def _index_build(parsed: argparse.Namespace) -> int:
     from proxy.commands import build_index
 
-    return build_index(_config(parsed))
+    return build_index(_one(parsed))
 
 
 def _index_verify(parsed: argparse.Namespace) -> int:
     from proxy.commands import verify_index
 
     as_json = parsed.format == "json"
-    return verify_index(_config(parsed), cells=parsed.cells, paths=parsed.paths, seed=parsed.seed, as_json=as_json)
+    return verify_index(_one(parsed), cells=parsed.cells, paths=parsed.paths, seed=parsed.seed, as_json=as_json)
 
 
 def _config_check(parsed: argparse.Namespace) -> int:
@@ -272,7 +277,7 @@ def parser() -> argparse.ArgumentParser:
         "sparlance check query.rq --load graph.ttl\n  echo 'SELECT * { ?s ?p ?o }' | sparlance check --url http://127.0.0.1:7878",
     )
     check.add_argument("file", nargs="?", default="-", metavar="FILE", help="the query; - (default): standard input")
-    _reads_from(check)
+    _reads_one(check)
     check.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
     ask = _command(
@@ -284,7 +289,7 @@ def parser() -> argparse.ArgumentParser:
     )
     ask.add_argument("question", metavar="QUESTION", help="in quotes")
     ask.add_argument("--language", metavar="TAG", help="BCP 47 tag of the question, such as en or pt-BR; default: not said")
-    _reads_from(ask)
+    _reads_one(ask)
     ask.add_argument(
         "--format", choices=("table", "json", "query"), default="table", help="table (default), SPARQL JSON, or the query alone"
     )
@@ -303,7 +308,7 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         help="JSONL (question, sparql), a JSON list, TEXT2SPARQL YAML, or a folder with questions.json and graph.nt.gz",
     )
-    _reads_from(evaluation)
+    _reads_one(evaluation)
     evaluation.add_argument("--save", metavar="FILE", type=Path, help="keep the run, as JSON")
     evaluation.add_argument("--compare", metavar="FILE", type=Path, help="an earlier run: paired bootstrap of the differences")
     evaluation.add_argument("--limit", metavar="N", type=_count, help="only the first N questions")
@@ -319,7 +324,7 @@ def parser() -> argparse.ArgumentParser:
         "Build the index and print classes, properties and counts.",
         "sparlance index show --load graph.ttl",
     )
-    _reads_from(show)
+    _reads_one(show)
     show.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
     ttql = _command(
@@ -329,7 +334,7 @@ def parser() -> argparse.ArgumentParser:
         "Describe the graph as text, class by class: paths, how common they are, example values (docs/ttql.md).",
         "sparlance index ttql --load graph.ttl --depth 2 --budget-tokens 4000",
     )
-    _reads_from(ttql)
+    _reads_one(ttql)
     ttql.add_argument("--class", dest="classes", metavar="IRI", action="append", help="only this class; may be repeated")
     ttql.add_argument("--depth", metavar="H", type=_count, help="edges on a path, 1 to 8; default 3")
     ttql.add_argument("--sample", metavar="N", type=_count, help="instances of each class that examples come from; default 100")
@@ -344,7 +349,7 @@ def parser() -> argparse.ArgumentParser:
         "Build the index and keep it in its file, for a server to start from. Goes on where a killed build had come to.",
         "sparlance index build --url http://127.0.0.1:7878",
     )
-    _reads_from(build)
+    _reads_one(build)
     verify = _command(
         index,
         "verify",
@@ -352,7 +357,7 @@ def parser() -> argparse.ArgumentParser:
         "Count a random part of the graph again and walk random paths of it. Exit code 1 if the index is wrong anywhere.",
         "sparlance index verify --load graph.ttl --paths 500",
     )
-    _reads_from(verify)
+    _reads_one(verify)
     verify.add_argument("--cells", type=int, default=40, metavar="N", help="(class, property, class) to recount; default 40")
     verify.add_argument("--paths", type=int, default=100, metavar="N", help="paths to walk; default 100")
     verify.add_argument("--seed", type=int, default=0, metavar="N", help="another number: other cells and paths; default 0")
@@ -451,3 +456,8 @@ def _reads_from(parser: argparse.ArgumentParser) -> None:
         help="serve this file from an embedded store: .nt .ttl .nq .trig .rdf, also .gz; may be repeated",
     )
     parser.add_argument("--timeout-s", metavar="N", type=float, help="seconds the backend may be silent; default 60")
+
+
+def _reads_one(parser: argparse.ArgumentParser) -> None:
+    _reads_from(parser)
+    parser.add_argument("--dataset", metavar="NAME", help="which of several datasets in the settings")

@@ -25,6 +25,7 @@ from proxy.errors import ConfigError
 
 PREFIX = "SPARLANCE_"
 CONFIG_VARIABLE = PREFIX + "CONFIG"
+DEFAULT_DATASET = "default"
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 SecondsOrOff = Annotated[float, Meta(ge=0, le=86_400)]
@@ -235,7 +236,8 @@ class LogSettings(Struct, frozen=True, kw_only=True):
 class Config(Struct, frozen=True, kw_only=True):
     """Everything that can be set. *path*: the file it came from, None without one.
 
-    datasets: where the file has tables ``[datasets.NAME.…]``: each with everything that holds for it, in order.
+    name: of the dataset that they are for. datasets: where the file has tables ``[datasets.NAME.…]``: each with everything
+    that holds for it, in order.
     """
 
     server: ServerSettings = ServerSettings()
@@ -251,11 +253,26 @@ class Config(Struct, frozen=True, kw_only=True):
     plugins: PluginSettings = PluginSettings()
     log: LogSettings = LogSettings()
     path: Path | None = None
+    name: str = DEFAULT_DATASET
     datasets: Mapping[str, Config] = msgspec.field(default_factory=dict)
 
     def by_dataset(self) -> Mapping[str, Config]:
-        """Name → the settings of each dataset, in order; the one of a configuration without ``[datasets]`` is ``default``."""
-        return self.datasets or {DEFAULT_DATASET: self}
+        """Name → the settings of each dataset, in order; without ``[datasets]`` there is one."""
+        return self.datasets or {self.name: self}
+
+    def of_dataset(self, name: str | None) -> Config:
+        """The settings of dataset *name*; None: of the only one.
+
+        Raises:
+            ConfigError: there is no such dataset, or there are several.
+        """
+        found = self.by_dataset()
+        if name is None and len(found) == 1:
+            return next(iter(found.values()))
+        if name not in found:
+            said = "several" if name is None else f'no "{name}"'
+            raise ConfigError("datasets", f"found {said}; accepted: one of {', '.join(found)} (--dataset NAME)")
+        return found[name]
 
 
 SECTIONS: Mapping[str, type[Struct]] = {
@@ -272,7 +289,6 @@ SECTIONS: Mapping[str, type[Struct]] = {
     "plugins": PluginSettings,
     "log": LogSettings,
 }
-DEFAULT_DATASET = "default"
 OF_A_DATASET = ("backend", "policy", "load", "cache", "index", "validation", "nl")
 """Sections that a dataset may have of its own; in the others there is nothing that could differ."""
 MAX_DATASETS = 100
@@ -295,13 +311,16 @@ def load_config(
     *,
     environ: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
+    name: str = DEFAULT_DATASET,
 ) -> Config:
     """Read, merge and check the settings.
 
     Args:
         path: a TOML file; None: no file. Relative paths *in the file* are relative to its folder.
         environ: as ``os.environ``; variables that name no section are other people's.
-        overrides: dotted key → value, what the command line said; relative paths are relative to the working directory.
+        overrides: dotted key → value, what the command line said; relative paths are relative to the working directory. A
+            backend among them replaces all that the file serves, its datasets too.
+        name: of the dataset, where the file names none.
     Raises:
         ConfigError: the file cannot be read, or a setting cannot be used.
     """
@@ -314,8 +333,8 @@ def load_config(
         _resolve(values, file.parent)
     given = _from_environment(variables[""])
     given |= {key: _convert(key, value, source="the command line") for key, value in (overrides or {}).items()}
-    base = _assemble(values | given, options, file)
-    if not of_datasets:
+    base = _assemble(values | given, options, file, name)
+    if not of_datasets or {"backend.url", "backend.load"} & (overrides or {}).keys():
         _check_together(base)
         return base
     _require_nothing_for_all(base)
@@ -326,21 +345,21 @@ def load_config(
             if file is not None:
                 _resolve(own, file.parent)
             own = values | own | given | _from_environment(variables[name])
-            datasets[name] = _assemble(own, options, file)
+            datasets[name] = _assemble(own, options, file, name)
             _check_together(datasets[name])
             if not (datasets[name].backend.url or datasets[name].backend.load):
                 raise ConfigError("backend.url", "not set, nor backend.load; accepted: each dataset has a server or files")
     return msgspec.structs.replace(base, datasets=datasets)
 
 
-def _assemble(values: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]], file: Path | None) -> Config:
+def _assemble(values: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]], file: Path | None, name: str) -> Config:
     sections: dict[str, Any] = {}
     for section, struct in SECTIONS.items():
         own = {key.partition(".")[2]: value for key, value in values.items() if key.partition(".")[0] == section}
         if section == "plugins":
             own["options"] = options
         sections[section] = struct(**own)
-    return Config(**sections, path=file)
+    return Config(**sections, path=file, name=name)
 
 
 def _tables_of_datasets(tables: Any) -> dict[str, dict[str, Any]]:

@@ -17,8 +17,8 @@ from proxy.config import load_config
 from proxy.demo.tour import stops
 from proxy.errors import ConfigError
 from proxy.log import EVENTS
-from proxy.plugin.chain import available, load_plugins
 from proxy.plugin.hooks import Plugin
+from proxy.plugin.loading import available, load_plugins
 from tests.test_layers import tree_of
 
 ROOT = Path(__file__).parent.parent

@@ -52,6 +52,8 @@ class Distilled(Protocol):
 
 Distil = Callable[[Backend, Progress, int], Awaitable[Distilled]]
 """(backend, progress, epoch of the index to be built) → indexes."""
+Notify = Callable[[str, SupportIndex], Awaitable[None]]
+"""(name of the dataset, its index); must not raise."""
 MakeEngine = Callable[[SupportIndex, "ValueIndex"], "QuestionEngine"]
 
 
@@ -108,6 +110,7 @@ class Dataset:
     gateway: sends to the backend; None: one without a cache is made.
     upkeep: keeps the index in its file and notices changes behind our back; None: memory only, and none noticed.
     make_engine: called in a worker thread after each build; None turns questions off.
+    notify: told of each index that begins to serve.
     retry_first_s: pause after the first failed build; it doubles. rebuild_pause_s, settle_s: see the constants.
     index, values, engine: None until built. They are replaced, never changed, by a rebuild: take one reference per request.
     """
@@ -132,6 +135,7 @@ class Dataset:
     builds: int = 0
     counters: Counters = field(default_factory=Counters)
     gateway: Gateway = field(default_factory=lambda: UNMADE)
+    notify: Notify | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
     _checking: asyncio.Task[None] | None = None
@@ -299,7 +303,7 @@ class Dataset:
         """Take the index of an earlier process, if there is one that fits; it is compared with the graph afterwards."""
         if self.upkeep is None or (found := await self.upkeep.load(self.backend)) is None:
             return False
-        self._install(found)
+        await self._install(found)
         self.index_build.state = BuildState.READY
         structlog.get_logger().info("index_loaded", dataset=self.name, triples=found.index.triples, epoch=found.index.epoch)
         if self.make_engine is not None:
@@ -329,7 +333,7 @@ class Dataset:
             self._note_progress("", 0, 0)
         if self.index is not None and self.index.triples != distilled.index.triples:
             await self.gateway.renew()  # somebody has changed the data behind our back
-        self._install(distilled)
+        await self._install(distilled)
         self.builds += 1
         self.index_build.elapsed_s = time.perf_counter() - started
         self.index_build.error = ""
@@ -365,9 +369,11 @@ class Dataset:
         # An older index still serves: its proofs are confirmed live, so age costs no correctness.
         build.state = BuildState.READY if self.index is not None and build is self.index_build else BuildState.FAILED
 
-    def _install(self, distilled: Distilled) -> None:
+    async def _install(self, distilled: Distilled) -> None:
         for old in self._retired:
             old.close()
         # A question under way may still read the values that it began with; they are closed one rebuild later.
         self._retired = [] if self.values is None else [self.values]
+        if self.notify is not None:
+            await self.notify(self.name, distilled.index)
         self.index, self.values = distilled.index, distilled.values

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -33,6 +33,9 @@ CANDIDATE_MOST_S = 5.0
 _TRIED = 3
 """Times ``execute``: how many candidates are looked at to find that many worth executing."""
 
+Vet = Callable[[ParsedQuery, str], Awaitable[bool]]
+"""(query, its text) → whether it may be tried."""
+
 _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
@@ -54,9 +57,11 @@ MOST_CHARACTERS = 4_000
 """Two pages of text. Linking looks at every run of words, so that its time grows faster than the text."""
 
 
-async def translate(question: Question, dataset: Dataset) -> Translation:
+async def translate(question: Question, dataset: Dataset, *, vet: Vet | None = None) -> Translation:
     """Find the query that *question* asks for.
 
+    Args:
+        vet: asked before a candidate is tried on the backend; False drops it. None: all may be.
     Raises:
         Abstained: nothing good enough was found; the account says what was understood.
         ModelError: there is no engine, or it ran out of time.
@@ -71,7 +76,7 @@ async def translate(question: Question, dataset: Dataset) -> Translation:
     proposal = await _propose(engine, question, settings.timeout_s)
     account = proposal.account
     proposed = time.perf_counter()
-    worth = _validated(proposal.candidates, index, question, settings.execute)
+    worth = await _validated(proposal.candidates, index, question, settings.execute, vet)
     validated = time.perf_counter()
     remaining_s = min(CANDIDATE_MOST_S, max(0.5, settings.timeout_s - (validated - started)))
     answers = await _execute(
@@ -118,8 +123,8 @@ async def _propose(engine: QuestionEngine, question: Question, timeout_s: float)
         raise ModelError(f"the question engine had no candidates after {timeout_s:g} s") from exc
 
 
-def _validated(
-    candidates: Sequence[Candidate], index: SupportIndex, question: Question, wanted: int
+async def _validated(
+    candidates: Sequence[Candidate], index: SupportIndex, question: Question, wanted: int, vet: Vet | None
 ) -> list[tuple[Candidate, tuple[Finding, ...]]]:
     """The first *wanted* candidates that parse and are not proved empty (an ASK may be false: it stays)."""
     kept: list[tuple[Candidate, tuple[Finding, ...]]] = []
@@ -132,6 +137,8 @@ def _validated(
             continue
         findings = check(parsed, index, dataset=question.dataset)
         if not c.query.is_ask and any(f.severity is Severity.PROVED_EMPTY for f in findings):
+            continue
+        if vet is not None and not await vet(parsed, c.sparql):
             continue
         kept.append((c, findings))
         if len(kept) == wanted:

@@ -18,10 +18,20 @@ from typing import Protocol
 from urllib.parse import quote, urlencode
 
 from proxy.backends.base import BackendRequest, BackendResponse, Headers
-from proxy.errors import BackendError, MalformedQuery, MalformedRequest, OperationForbidden, QueryRejected
+from proxy.errors import (
+    BackendError,
+    MalformedQuery,
+    MalformedRequest,
+    OperationForbidden,
+    PluginError,
+    QueryRejected,
+    RequestError,
+)
 from proxy.index.support import SupportIndex
 from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.exchange import Exchange
+from proxy.pipeline.filtered import BodyFilters, FilteredResponse, HurriedResponse, out_of_time
+from proxy.pipeline.gateway import in_doubt
 from proxy.pipeline.variables import solution_variables
 from proxy.query.keywords import holds_keyword
 from proxy.query.model import ParsedOperation, ParsedQuery, ParsedUpdate, QueryForm
@@ -52,11 +62,29 @@ class Handling(StrEnum):
 
 
 class Hooks(Protocol):
-    """The plugins, in order."""
+    """The plugins, in order (``proxy/plugin/hooks.py``)."""
+
+    @property
+    def active(self) -> frozenset[str]:
+        """The hooks that anybody listens to; the others need not be called."""
+
+    async def request(self, exchange: Exchange) -> None: ...
+
+    async def question(self, exchange: Exchange) -> None: ...
+
+    async def candidate(self, exchange: Exchange, parsed: ParsedQuery, text: str) -> bool: ...
 
     async def query(self, exchange: Exchange) -> None: ...
 
+    async def verdict(self, exchange: Exchange) -> None: ...
+
+    async def refused(self, exchange: Exchange, error: RequestError | PluginError) -> None: ...
+
+    async def backend_request(self, exchange: Exchange, request: BackendRequest) -> BackendRequest: ...
+
     async def response(self, exchange: Exchange) -> None: ...
+
+    async def body(self, exchange: Exchange) -> BodyFilters | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +103,7 @@ class SparqlPath:
 
     def __init__(self, dataset: Dataset, hooks: Hooks) -> None:
         self.dataset = dataset
-        self._hooks = hooks
+        self.hooks = hooks
         self._policy = dataset.settings.policy
         self._validation = dataset.settings.validation
         self._parsed: OrderedDict[str, ParsedOperation | MalformedQuery] = OrderedDict()
@@ -95,6 +123,21 @@ class SparqlPath:
             QueryRejected: it is proved empty, or a plugin refuses it.
             BackendError: there is no response to pass back.
         """
+        if not self.hooks.active:
+            return await self._run(exchange, request, prefer)
+        exchange.dataset, exchange.method = self.dataset.name, request.method
+        try:
+            return await self._run(exchange, request, prefer)
+        except (RequestError, PluginError) as error:
+            await self._refused(exchange, error)
+            raise
+
+    async def _run(
+        self, exchange: Exchange, request: BackendRequest, prefer: Handling | None
+    ) -> BackendResponse | EmptyAnswer:
+        hooks, active = self.hooks, self.hooks.active
+        if "request" in active:
+            await hooks.request(exchange)
         operation = exchange.operation
         assert operation is not None
         if operation.kind is OperationKind.GRAPH_STORE:
@@ -106,12 +149,21 @@ class SparqlPath:
             answer = await self._validate(exchange, operation, request.headers, prefer)
             if answer is not None:
                 exchange.verdict = "empty"
+                if "verdict" in active:
+                    await hooks.verdict(exchange)
                 return answer
             if exchange.is_rewritten:
                 request = rewritten(request, operation, path=self._path(operation.kind))
                 exchange.added_headers.append((b"sparlance-query", quote(operation.text, safe="").encode("ascii")))
         exchange.verdict = exchange.verdict or "pass"
+        if "verdict" in active:
+            await hooks.verdict(exchange)
         return await self._send(exchange, request)
+
+    async def _refused(self, exchange: Exchange, error: RequestError | PluginError) -> None:
+        if "verdict" in self.hooks.active:
+            exchange.verdict = "reject" if isinstance(error, QueryRejected) else "refuse"
+            await self.hooks.refused(exchange, error)
 
     @property
     def allows_prefer(self) -> bool:
@@ -139,14 +191,35 @@ class SparqlPath:
         """
         self._require_transactions_allowed()
         exchange.operation = operation
-        return await self._understand(exchange, operation)
+        exchange.dataset = self.dataset.name
+        try:
+            if "request" in self.hooks.active:
+                await self.hooks.request(exchange)
+            return await self._understand(exchange, exchange.operation)
+        except (RequestError, PluginError) as error:
+            await self._refused(exchange, error)
+            raise
 
     async def describe(self, exchange: Exchange, request: BackendRequest) -> BackendResponse:
         """Pass on a GET that names no operation: the service description, or what only the backend knows."""
-        response = await self.dataset.gateway.send(exchange, request)
-        exchange.status, exchange.verdict = response.status, "pass"
-        exchange.response_headers = tuple(response.headers)
-        return response
+        exchange.method = request.method
+        await self.admit(exchange)
+        exchange.verdict = "pass"
+        return await self._send(exchange, request)
+
+    async def admit(self, exchange: Exchange) -> None:
+        """Let the plugins refuse what names no operation (hook ``request``).
+
+        Raises:
+            RequestError, PluginError: one does.
+        """
+        exchange.dataset = self.dataset.name
+        if "request" in self.hooks.active:
+            try:
+                await self.hooks.request(exchange)
+            except (RequestError, PluginError) as error:
+                await self._refused(exchange, error)
+                raise
 
     # -- parse and policy
 
@@ -160,8 +233,9 @@ class SparqlPath:
             self._require_harmless(operation, error)
             exchange.verdict = "unparsed"
         exchange.timings_ms["parse"] = (time.perf_counter() - started) * 1000
-        await self._hooks.query(exchange)
-        operation = exchange.operation or operation
+        if "query" in self.hooks.active:
+            await self.hooks.query(exchange)
+            operation = exchange.operation or operation
         if exchange.parsed is not None:
             self._require_allowed(exchange.parsed, operation)
         return operation
@@ -244,6 +318,9 @@ class SparqlPath:
         index, parsed = self.dataset.index, exchange.parsed
         handling = prefer or Handling(self._validation.policy)
         if index is None or handling is Handling.OFF or not isinstance(parsed, ParsedQuery):
+            return None
+        if exchange.is_unchecked:
+            exchange.added_headers.append((b"sparlance-validation", b"unchecked;reason=plugin"))
             return None
         if not len(index.count):
             return None  # an empty graph refutes everything, which tells nobody anything: a new database has to start somewhere
@@ -328,22 +405,45 @@ class SparqlPath:
         return self.dataset.backend.update_path if kind is OperationKind.UPDATE else self.dataset.backend.query_path
 
     async def _send(self, exchange: Exchange, request: BackendRequest) -> BackendResponse:
-        operation = exchange.operation
-        assert operation is not None
+        operation, active = exchange.operation, self.hooks.active
         request = replace(request, operation=operation) if request.operation is not operation else request
-        is_write = changes_data(request, operation)
-        response = await self.dataset.gateway.send(exchange, request, is_write=is_write)
+        if "body" in active:  # a filter reads no content codings
+            headers = [field for field in request.headers if field[0] not in (b"accept-encoding", b"range")]
+            request = replace(request, headers=headers)
+        if "backend_request" in active:
+            request = await self.hooks.backend_request(exchange, request)
+        is_write = operation is not None and changes_data(request, operation)
+        if exchange.timeout_s:
+            response = await self._hurried(exchange, request, is_write)
+        else:
+            response = await self.dataset.gateway.send(exchange, request, is_write=is_write)
         try:
             exchange.status = response.status
             exchange.response_headers = tuple(response.headers)
             if is_write and response.status < 400:
                 parsed = exchange.parsed
                 self.dataset.mark_stale(touched_properties(parsed) if isinstance(parsed, ParsedUpdate) else None)
-            await self._hooks.response(exchange)
+            if "response" in active:
+                await self.hooks.response(exchange)
+            if "body" in active and request.method != "HEAD" and (filters := await self.hooks.body(exchange)) is not None:
+                return FilteredResponse(response, filters)
         except BaseException:
             await response.aclose()
             raise
         return response
+
+    async def _hurried(self, exchange: Exchange, request: BackendRequest, is_write: bool) -> BackendResponse:
+        """Send *request*, and stop it where it takes longer than a plugin leaves it."""
+        limit_s, name = exchange.timeout_s, self.dataset.backend.name
+        deadline = time.perf_counter() + limit_s
+        timeout = asyncio.timeout(limit_s)
+        try:
+            async with timeout:
+                response = await self.dataset.gateway.send(exchange, request, is_write=is_write)
+        except TimeoutError as exc:
+            error = out_of_time(name, limit_s)
+            raise (in_doubt(error) if is_write else error) from exc
+        return HurriedResponse(response, deadline=deadline, limit_s=limit_s, backend=name)
 
 
 def may_be_refused(query: ParsedQuery) -> bool:

@@ -1,47 +1,80 @@
-"""Loading plugins from a folder, and calling their hooks in order.
+"""Calling the hooks of the plugins: in order, each within its budget, counted, and guards and watchers apart.
 
-Which plugin listens to which hook is worked out once, at the start: a hook that nobody overrides costs one look at an empty
-tuple.
+Which plugin listens to which hook is worked out once, at the start. ``PluginChain.active`` holds the hooks that any plugin
+overrides, so that whoever has nothing to tell anybody need not ask.
 """
 
 from __future__ import annotations
 
-import difflib
-import sys
+import asyncio
 import time
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from proxy.errors import ConfigError, PluginError, RequestError
-from proxy.pipeline.exchange import Exchange
-from proxy.plugin.hooks import Plugin
+from proxy.errors import PluginError, QueryRejected, RequestError
+from proxy.plugin.hooks import BodyFilter, Plugin
+
+if TYPE_CHECKING:
+    from proxy.backends.base import BackendRequest
+    from proxy.index.support import SupportIndex
+    from proxy.pipeline.exchange import Exchange
+    from proxy.query.model import ParsedQuery
+
+HOOKS = tuple(name for name, value in vars(Plugin).items() if callable(value) and not name.startswith("_"))
+"""Names of all hooks, in the order of the class."""
+BUDGET_S = 1.0
+SHUTDOWN_S = 5.0
+_REVERSED = frozenset(["response", "body", "shutdown"])
+_CHANGEABLE = ("operation", "parsed", "question", "is_rewritten", "is_unchecked", "timeout_s")
+"""Of an exchange, what a plugin may change; and added_headers."""
+
+
+@dataclass(slots=True)
+class HookCounts:
+    """What happened to one hook of one plugin. slow: it took longer than the budget, whether it was stopped or not."""
+
+    calls: int = 0
+    failures: int = 0
+    refusals: int = 0
+    slow: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedPlugin:
-    """A plugin under the name that the configuration gives it."""
+    """A plugin under the name that the configuration gives it. counts: by hook, those that it overrides."""
 
     name: str
     plugin: Plugin
+    counts: dict[str, HookCounts] = field(default_factory=dict, compare=False)
 
     def overrides(self, hook: str) -> bool:
         return getattr(type(self.plugin), hook) is not getattr(Plugin, hook)
 
 
 class PluginChain:
-    """The plugins of a server, in order; frozen once made."""
+    """The plugins of a server, in order; frozen once made.
 
-    def __init__(self, plugins: Sequence[LoadedPlugin] = ()) -> None:
+    Args:
+        budget_s: for one call of one hook, but for startup.
+    """
+
+    def __init__(self, plugins: Sequence[LoadedPlugin] = (), *, budget_s: float = BUDGET_S) -> None:
         self.plugins = tuple(plugins)
-        self._query = tuple(p for p in self.plugins if p.overrides("query"))
-        self._response = tuple(p for p in reversed(self.plugins) if p.overrides("response"))
+        self.budget_s = budget_s
+        self._of: dict[str, tuple[LoadedPlugin, ...]] = {}
+        for hook in HOOKS:
+            heard = [p for p in self.plugins if p.overrides(hook)]
+            self._of[hook] = tuple(reversed(heard) if hook in _REVERSED else heard)
+            for loaded in heard:
+                loaded.counts.setdefault(hook, HookCounts())
+        self.active = frozenset(hook for hook, heard in self._of.items() if heard)
+
+    # -- the server
 
     async def startup(self) -> None:
         """Start them in order. If one fails, those already started are shut down again.
@@ -52,7 +85,8 @@ class PluginChain:
         started: list[LoadedPlugin] = []
         for loaded in self.plugins:
             try:
-                await loaded.plugin.startup()
+                if isawaitable(done := loaded.plugin.startup()):
+                    await done
             except Exception as error:
                 await PluginChain(started).shutdown()
                 raise _failure(loaded, "startup", error) from error
@@ -60,64 +94,213 @@ class PluginChain:
 
     async def shutdown(self) -> None:
         """Shut them down in reverse; a failure is logged and stops nothing."""
-        for loaded in reversed(self.plugins):
+        for loaded in self._of["shutdown"]:
             try:
-                await loaded.plugin.shutdown()
+                if isawaitable(done := loaded.plugin.shutdown()):
+                    async with asyncio.timeout(SHUTDOWN_S):
+                        await done
             except Exception as error:
                 _log_failure(loaded, "shutdown", error)
 
-    async def query(self, exchange: Exchange) -> None:
-        """Show the operation to every plugin that wants it.
-
-        Raises:
-            RequestError: a guard refuses. PluginError: a guard failed, which refuses too.
-        """
-        if not self._query:
-            return
-        started = time.perf_counter()
-        try:
-            await self._call_query(exchange)
-        finally:
-            _add_time(exchange, started)
-
-    async def _call_query(self, exchange: Exchange) -> None:
-        for loaded in self._query:
-            before = exchange.operation, exchange.parsed, exchange.is_rewritten, tuple(exchange.added_headers)
+    async def index_refreshed(self, dataset: str, index: SupportIndex) -> None:
+        """Tell everybody of a new index; a failure is logged."""
+        for loaded in self._of["index_refreshed"]:
             try:
-                await loaded.plugin.query(exchange)
+                await self._invoke(loaded, "index_refreshed", dataset, index)
             except Exception as error:
-                if loaded.plugin.may_refuse:
-                    if isinstance(error, RequestError):
-                        raise
-                    raise _failure(loaded, "query", error) from error
-                # A watcher that fails half-way must leave no half of a change behind.
-                exchange.operation, exchange.parsed, exchange.is_rewritten, exchange.added_headers[:] = before
-                _log_failure(loaded, "query", error)
+                _log_failure(loaded, "index_refreshed", error)
+
+    # -- a request; each raises RequestError where a guard refuses, and PluginError where one failed, which refuses too
+
+    async def request(self, exchange: Exchange) -> None:
+        await self._tell("request", exchange)
+
+    async def question(self, exchange: Exchange) -> None:
+        await self._tell("question", exchange)
+
+    async def query(self, exchange: Exchange) -> None:
+        await self._tell("query", exchange)
+
+    async def verdict(self, exchange: Exchange) -> None:
+        await self._tell("verdict", exchange)
+
+    async def refused(self, exchange: Exchange, error: RequestError | PluginError) -> None:
+        """Show a request that is refused already: nobody can change that, so that whatever a plugin raises is only logged."""
+        exchange.refusal = error
+        if isinstance(error, QueryRejected):
+            exchange.findings = error.findings
+        for loaded in self._of["verdict"]:
+            try:
+                await self._invoke(loaded, "verdict", exchange)
+            except Exception as raised:
+                _log_failure(loaded, "verdict", raised)
+
+    async def candidate(self, exchange: Exchange, parsed: ParsedQuery, text: str) -> bool:
+        """Whether this query may be tried for the question. Raises PluginError only."""
+        try:
+            await self._tell("candidate", exchange, parsed, text)
+        except RequestError:
+            return False
+        return True
+
+    async def backend_request(self, exchange: Exchange, request: BackendRequest) -> BackendRequest:
+        """*request* as the plugins want it."""
+        started = time.perf_counter()
+        for loaded in self._of["backend_request"]:
+            request = await self._guarded(loaded, "backend_request", exchange, request) or request
+        _add_time(exchange, started)
+        return request
 
     async def response(self, exchange: Exchange) -> None:
-        """Show the response head to every plugin that wants it, the last one first.
+        started = time.perf_counter()
+        for loaded in self._of["response"]:
+            await self._guarded(loaded, "response", exchange, may_refuse=False)
+        _add_time(exchange, started)
 
-        Raises:
-            PluginError: a guard failed.
-        """
-        if not self._response:
+    async def body(self, exchange: Exchange) -> BodyChain | None:
+        """The filters for the body of this response, None where nobody wants it."""
+        parts: list[_Part] = []
+        for loaded in self._of["body"]:
+            wanted = await self._guarded(loaded, "body", exchange, may_refuse=False)
+            if wanted is not None:
+                parts.append(_Part(loaded, wanted, self.budget_s))
+        return BodyChain(parts) if parts else None
+
+    # -- one call
+
+    async def _tell(self, hook: str, exchange: Exchange, *arguments: Any) -> None:
+        heard = self._of[hook]
+        if not heard:
             return
         started = time.perf_counter()
         try:
-            await self._call_response(exchange)
+            for loaded in heard:
+                await self._guarded(loaded, hook, exchange, *arguments)
         finally:
             _add_time(exchange, started)
 
-    async def _call_response(self, exchange: Exchange) -> None:
-        for loaded in self._response:
-            before = tuple(exchange.added_headers)
+    async def _guarded(
+        self, loaded: LoadedPlugin, hook: str, exchange: Exchange, *arguments: Any, may_refuse: bool = True
+    ) -> Any:
+        """Call a hook; what a guard raises goes on as a refusal, what a watcher raises stays here, with what it had changed."""
+        if loaded.plugin.may_refuse:
             try:
-                await loaded.plugin.response(exchange)
+                return await self._invoke(loaded, hook, exchange, *arguments)
+            except RequestError as error:
+                if not may_refuse:
+                    raise _failure(loaded, hook, error) from error
+                error.plugin = loaded.name
+                raise
             except Exception as error:
-                if loaded.plugin.may_refuse:
-                    raise _failure(loaded, "response", error) from error
-                exchange.added_headers[:] = before
-                _log_failure(loaded, "response", error)
+                raise _failure(loaded, hook, error) from error
+        before = [(name, getattr(exchange, name)) for name in _CHANGEABLE]
+        headers = tuple(exchange.added_headers)
+        try:
+            return await self._invoke(loaded, hook, exchange, *arguments)
+        except Exception as error:
+            for name, value in before:
+                setattr(exchange, name, value)
+            exchange.added_headers[:] = headers
+            _log_failure(loaded, hook, error)
+            return None
+
+    async def _invoke(self, loaded: LoadedPlugin, hook: str, *arguments: Any) -> Any:
+        counts = loaded.counts[hook]
+        counts.calls += 1
+        started = time.perf_counter()
+        try:
+            result = getattr(loaded.plugin, hook)(*arguments)
+            if isawaitable(result):
+                deadline = asyncio.timeout(self.budget_s)
+                try:
+                    async with deadline:
+                        result = await result
+                except TimeoutError as error:
+                    if deadline.expired():
+                        raise TimeoutError(f"no end after {self.budget_s:g} s") from error
+                    raise
+            return result
+        except RequestError:
+            if loaded.plugin.may_refuse:
+                counts.refusals += 1
+            else:
+                counts.failures += 1
+            raise
+        except Exception:
+            counts.failures += 1
+            raise
+        finally:
+            took_s = time.perf_counter() - started
+            counts.seconds += took_s
+            if took_s > self.budget_s:
+                counts.slow += 1
+                structlog.get_logger().warning("plugin_slow", plugin=loaded.name, hook=hook, elapsed_s=round(took_s, 3))
+
+
+@dataclass(slots=True)
+class _Part:
+    """One plugin's filter of one body. is_over: a watcher that failed reads no more."""
+
+    loaded: LoadedPlugin
+    filter: BodyFilter
+    budget_s: float
+    is_over: bool = False
+
+    def pass_(self, chunk: bytes | None) -> bytes:
+        """Give the filter *chunk*, None at the end; return what the next one gets.
+
+        Raises:
+            PluginError: the filter of a guard failed.
+        """
+        if self.is_over:
+            return chunk or b""
+        counts = self.loaded.counts["body"]
+        started = time.perf_counter()
+        try:
+            given = self.filter.close() if chunk is None else self.filter.feed(chunk)
+        except Exception as error:
+            counts.failures += 1
+            if self.loaded.plugin.may_refuse:
+                raise _failure(self.loaded, "body", error) from error
+            self.is_over = True
+            _log_failure(self.loaded, "body", error)
+            return chunk or b""
+        finally:
+            took_s = time.perf_counter() - started
+            counts.seconds += took_s
+            counts.slow += took_s > self.budget_s
+        return given if self.loaded.plugin.may_refuse else chunk or b""
+
+
+class BodyChain:
+    """The filters of one response body, each fed with what the one before gives."""
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self._parts = tuple(parts)
+
+    @property
+    def changes(self) -> bool:
+        """Whether what comes out may be another body."""
+        return any(part.loaded.plugin.may_refuse for part in self._parts)
+
+    @property
+    def name(self) -> str:
+        """Of the guards in it, for an error."""
+        return ", ".join(part.loaded.name for part in self._parts if part.loaded.plugin.may_refuse)
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Raises PluginError: the filter of a guard failed."""
+        for part in self._parts:
+            chunk = part.pass_(chunk)
+        return chunk
+
+    def close(self) -> bytes:
+        """The rest, once the body is over. Raises as ``feed``."""
+        rest = b""
+        for part in self._parts:
+            passed = part.pass_(rest) if rest else b""
+            rest = passed + part.pass_(None)
+        return rest
 
 
 def _add_time(exchange: Exchange, started: float) -> None:
@@ -125,99 +308,9 @@ def _add_time(exchange: Exchange, started: float) -> None:
     exchange.timings_ms["plugins"] = exchange.timings_ms.get("plugins", 0.0) + took_ms
 
 
-def load_plugins(
-    directory: str | Path, *, enabled: Sequence[str], options: Mapping[str, Mapping[str, Any]] | None = None
-) -> PluginChain:
-    """Load ``directory/NAME.py`` for each *enabled* name, in that order.
-
-    Options of a plugin that is there and not enabled are kept for the day it is; those of one that is not there are a typing
-    error, which would otherwise run a plugin without them.
-
-    Raises:
-        ConfigError: there is no such file, or it refuses its options. PluginError: it cannot be loaded.
-    """
-    folder, tables = Path(directory), options or {}
-    loaded = [_load(folder, name, tables.get(name, {})) for name in enabled]
-    for name in tables:
-        _require_file(folder, name, key=f"plugins.{name}")
-    return PluginChain(loaded)
-
-
-def available(directory: str | Path) -> dict[str, str]:
-    """Names of the plugins in *directory* → the first line of their docstring; nothing of them is run."""
-    import ast
-
-    found = {}
-    for file in sorted(Path(directory).glob("[!_]*.py")):
-        try:
-            text = ast.get_docstring(ast.parse(file.read_bytes())) or ""
-        except SyntaxError as error:
-            text = f"(cannot be loaded: {error.msg}, line {error.lineno})"
-        except (OSError, ValueError) as error:  # not readable; a NUL byte
-            text = f"(cannot be loaded: {getattr(error, 'strerror', None) or error})"
-        found[file.stem] = text.partition("\n")[0]
-    return found
-
-
-def _require_file(directory: Path, name: str, *, key: str) -> Path:
-    file = directory / f"{name}.py"
-    if not name.isidentifier() or not file.is_file():
-        names = list(available(directory))
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f'. Did you mean "{close[0]}"?' if close else ""
-        raise ConfigError(key, f'there is no plugin "{name}" in {directory}; it holds {", ".join(names) or "nothing"}{hint}')
-    return file
-
-
-def _load(directory: Path, name: str, options: Mapping[str, Any]) -> LoadedPlugin:
-    file = _require_file(directory, name, key="plugins.enabled")
-    try:
-        module = _run(file, name)
-    except Exception as error:
-        raise _cannot_load(name, file, error) from error
-    make: Callable[[Mapping[str, Any]], Plugin] | None = getattr(module, "load", None)
-    if not callable(make):
-        raise PluginError(f"plugin {name} cannot be loaded: {file} has no function load(options)", plugin=name, hook="load")
-    try:
-        plugin = make(dict(options))
-    except (ValueError, TypeError) as error:
-        raise ConfigError(f"plugins.{name}", str(error)) from error
-    except Exception as error:
-        raise _cannot_load(name, file, error) from error
-    if not isinstance(plugin, Plugin):
-        raise PluginError(f"plugin {name}: load() returned {type(plugin).__name__}, not a Plugin", plugin=name, hook="load")
-    return LoadedPlugin(name, plugin)
-
-
-def _cannot_load(name: str, file: Path, error: Exception) -> PluginError:
-    """Say where in the plugin it went wrong, and what: its author needs the place, not our traceback."""
-    if isinstance(error, SyntaxError):
-        where, line, what = error.filename or file, error.lineno, error.msg
-    else:
-        inside = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-        where, line = file, inside[-1] if inside else None
-        what = f"{type(error).__name__}: {error}".removesuffix(": ")
-    place = f"{where}, line {line}" if line else f"{where}"
-    return PluginError(f"plugin {name} cannot be loaded: {place}: {what}", plugin=name, hook="load")
-
-
-def _run(file: Path, name: str) -> ModuleType:
-    """Run *file* under a private module name, so that no plugin shadows a package and none is imported by accident."""
-    private = f"_sparlance_plugin_{name}"
-    spec = spec_from_file_location(private, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is not a Python file")
-    module = module_from_spec(spec)
-    sys.modules[private] = module  # dataclasses and pickling look a class's module up by name
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[private]
-        raise
-    return module
-
-
 def _failure(loaded: LoadedPlugin, hook: str, error: Exception) -> PluginError:
+    """The error that the client gets: it names plugin and hook, and tells nothing of their inside."""
+    structlog.get_logger().warning("plugin_failed", plugin=loaded.name, hook=hook, error=repr(error), exc_info=error)
     return PluginError(f"plugin {loaded.name} failed in {hook}: {type(error).__name__}", plugin=loaded.name, hook=hook)
 
 

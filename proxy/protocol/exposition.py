@@ -10,6 +10,7 @@ from proxy.pipeline.breaker import BreakerState
 from proxy.pipeline.dataset import BuildState, Dataset
 from proxy.pipeline.limits import ClientLimits
 from proxy.pipeline.metrics import BOUNDS_S, Metrics
+from proxy.plugin.chain import LoadedPlugin
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels = Mapping[str, str]
@@ -52,7 +53,13 @@ def _escape(text: str) -> str:
 
 
 def expose(
-    metrics: Metrics, datasets: Sequence[Dataset], *, limits: ClientLimits | None, worker: int | None, version: str
+    metrics: Metrics,
+    datasets: Sequence[Dataset],
+    *,
+    limits: ClientLimits | None,
+    plugins: Sequence[LoadedPlugin] = (),
+    worker: int | None,
+    version: str,
 ) -> str:
     """Write all of them.
 
@@ -77,6 +84,7 @@ def expose(
     page.add_histograms("stage_seconds", "Time of one stage of one request; total is all of it, plugins all hooks.", metrics)
     _load(page, datasets)
     _index(page, datasets)
+    _plugins(page, plugins)
     if limits is not None:
         stats = limits.stats()
         page.add("limited_clients", "gauge", "Clients with an account.", [({}, stats.clients)])
@@ -144,6 +152,15 @@ def _load(page: _Page, datasets: Sequence[Dataset]) -> None:
         "What the cache did; incomplete: answers with status 200 that do not close.",
         [({**n, "event": outcome}, getattr(c, outcome)) for n, c in caches for outcome in outcomes],
     )
+
+
+def _plugins(page: _Page, plugins: Sequence[LoadedPlugin]) -> None:
+    counts = [({"plugin": p.name, "hook": hook}, c) for p in plugins for hook, c in p.counts.items()]
+    page.add("plugin_calls_total", "counter", "Calls of a hook.", [(n, c.calls) for n, c in counts])
+    page.add("plugin_failures_total", "counter", "Calls that failed.", [(n, c.failures) for n, c in counts])
+    page.add("plugin_refusals_total", "counter", "Requests that a guard refused.", [(n, c.refusals) for n, c in counts])
+    page.add("plugin_slow_total", "counter", "Calls that took longer than plugins.budget_s.", [(n, c.slow) for n, c in counts])
+    page.add("plugin_seconds_total", "counter", "Time spent in a hook.", [(n, c.seconds) for n, c in counts])
 
 
 def _index(page: _Page, datasets: Sequence[Dataset]) -> None:

@@ -114,7 +114,7 @@ class Pages:
     async def check(self, request: Request) -> Response:
         """What the validator says about a query, by the index alone; no query and no ASK of a proof runs.
 
-        Nor does the hook ``query`` of a plugin: a guard may count, ask others or write down what it sees, and a check is no request.
+        Nor does the hook ``query`` of a plugin: a guard may count or write down what it sees, and a check is no request.
         """
         headers = request.scope["headers"]
         body = await read_body(headers, request.receive, limit_bytes=self._limit)

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -35,12 +36,19 @@ class QuestionAnswers:
         self._path = path
         self._settings = path.dataset.settings.nl
 
-    async def translate(self, question: Question) -> Translation:
-        """Find the query that *question* asks for.
+    async def translate(self, exchange: Exchange) -> Translation:
+        """Find the query that ``exchange.question`` asks for, as the plugins leave it.
 
         Raises:
             ModelError: questions are off, not ready yet, or out of time. Abstained: no query is good enough.
+            RequestError, PluginError: a plugin refuses it.
         """
+        hooks = self._path.hooks
+        exchange.dataset = self._path.dataset.name
+        if "question" in hooks.active:
+            await hooks.question(exchange)
+        question = exchange.question
+        assert question is not None
         dataset = self._path.dataset
         if not self._settings.enabled or not dataset.settings.index.enabled:
             raise ModelError("questions in plain language are off ([nl] enabled and [index] enabled turn them on)")
@@ -51,7 +59,8 @@ class QuestionAnswers:
 
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                return await translate(question, dataset)
+                vet = partial(hooks.candidate, exchange) if "candidate" in hooks.active else None
+                return await translate(question, dataset, vet=vet)
         except TimeoutError as exc:
             raise ModelError(f"no query was found within {self._settings.timeout_s:g} s ([nl] timeout_s)") from exc
 
@@ -63,7 +72,8 @@ class QuestionAnswers:
         if style is AnswerStyle.STEPS:
             await self._answer_in_steps(exchange, question, headers, send, prefer)
             return
-        translation = await self.translate(question)
+        translation = await self.translate(exchange)
+        question = exchange.question or question
         exchange.added_headers += own_fields(translation)
         match style:
             case AnswerStyle.QUERY:
@@ -129,7 +139,8 @@ class QuestionAnswers:
 
         await event("question", {"question": question.text, "language": question.language})
         try:
-            translation = await self.translate(question)
+            translation = await self.translate(exchange)
+            question = exchange.question or question
             await event("translation", account_of(question, translation))
             await event("result", await self._result(exchange, translation, question, headers, prefer))
         except ProxyError as error:

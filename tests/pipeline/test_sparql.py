@@ -9,11 +9,13 @@ import pytest
 from proxy.backends.base import BackendRequest
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import load_config
-from proxy.errors import BackendTimeout, MalformedQuery, OperationForbidden, QueryRejected
+from proxy.errors import BackendTimeout, MalformedQuery, OperationForbidden, PluginError, QueryRejected
 from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.distil import distil
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath, rewritten, scope_parameters
+from proxy.plugin.chain import LoadedPlugin, PluginChain
+from proxy.plugin.hooks import Plugin
 from proxy.query.model import QueryForm
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
 
@@ -49,19 +51,12 @@ class Recorder(EmbeddedBackend):
         return await super().ask(query, timeout_s=timeout_s, parameters=parameters)
 
 
-class NoHooks:
-    async def query(self, exchange):
-        pass
-
-    async def response(self, exchange):
-        pass
-
 
 def operation(text, kind=OperationKind.QUERY, **more):
     return SparqlOperation(kind, text, **more)
 
 
-def run(op, *, hooks=None, prefer=None, before=None, fails=False, index=True, data=TURTLE, is_ours=True, **settings):
+def run(op, *, plugin=None, prefer=None, before=None, fails=False, index=True, data=TURTLE, is_ours=True, **settings):
     """Run *op* through a fresh dataset; returns what came out, the exchange, the backend and the dataset."""
     overrides = {key.replace("__", "."): value for key, value in settings.items()}
 
@@ -80,7 +75,7 @@ def run(op, *, hooks=None, prefer=None, before=None, fails=False, index=True, da
         backend.asked.clear()
         exchange = Exchange("r", operation=op)
         request = BackendRequest("GET", b"/query?raw", [(b"host", b"a")], b"", op)
-        path = SparqlPath(dataset, hooks or NoHooks())
+        path = SparqlPath(dataset, PluginChain([LoadedPlugin("p", plugin)] if plugin is not None else []))
         try:
             outcome = await path.run(exchange, request, prefer=prefer)
             if not isinstance(outcome, EmptyAnswer):
@@ -243,7 +238,7 @@ def test_update_makes_the_index_stale():
     async def steps():
         dataset = Dataset("d", EmbeddedBackend(ox.Store()), config, distil=never)
         op = operation("INSERT DATA { <http://a> <http://b> 1 }", OperationKind.UPDATE)
-        response = await SparqlPath(dataset, NoHooks()).run(
+        response = await SparqlPath(dataset, PluginChain()).run(
             Exchange("r", operation=op), BackendRequest("POST", b"/update", [], b"", op)
         )
         return response.status, dataset.is_stale
@@ -251,7 +246,9 @@ def test_update_makes_the_index_stale():
     assert asyncio.run(steps()) == (204, True)
 
 
-class Rewriter(NoHooks):
+class Rewriter(Plugin):
+    may_refuse = True
+
     async def query(self, exchange):
         exchange.replace_query(exchange.operation.text + " LIMIT 1")
 
@@ -259,7 +256,7 @@ class Rewriter(NoHooks):
 def test_plugin_changes_the_query():
     """The new text is what is checked and sent, with all other parameters, and the response says so."""
     op = operation("SELECT * { ?s ?p ?o }", parameters=(("union-default-graph", "true"),), accept="text/csv")
-    outcome, exchange, backend, _ = run(op, hooks=Rewriter())
+    outcome, exchange, backend, _ = run(op, plugin=Rewriter())
     assert outcome.count(b"\n") == 2
     sent = backend.sent[0]
     assert (sent.method, sent.target) == ("POST", b"/query?union-default-graph=true")
@@ -267,25 +264,27 @@ def test_plugin_changes_the_query():
     assert dict(exchange.added_headers)[b"sparlance-query"].endswith(b"%20LIMIT%201")
 
 
-class Smuggler(NoHooks):
+class Smuggler(Plugin):
     async def query(self, exchange):
         exchange.replace_query("SELECT * { SERVICE <http://x> { ?s ?p ?o } }")
 
 
 def test_policy_comes_after_the_plugins():
     """What a plugin writes is held to the same rules."""
-    assert isinstance(run(operation("SELECT * { ?s ?p ?o }"), hooks=Smuggler())[0], OperationForbidden)
+    assert isinstance(run(operation("SELECT * { ?s ?p ?o }"), plugin=Smuggler())[0], OperationForbidden)
 
 
-class Broken(NoHooks):
+class Broken(Plugin):
+    may_refuse = True
+
     async def response(self, exchange):
         raise RuntimeError("boom")
 
 
 def test_failing_response_hook_lets_go_of_the_backend():
     """The result is given up when nobody will read it: its thread ends."""
-    outcome, _, backend, _ = run(operation("SELECT * { ?s ?p ?o }"), hooks=Broken())
-    assert isinstance(outcome, RuntimeError) and len(backend.sent) == 1
+    outcome, _, backend, _ = run(operation("SELECT * { ?s ?p ?o }"), plugin=Broken())
+    assert isinstance(outcome, PluginError) and len(backend.sent) == 1
 
 
 def test_rewritten_update_names_its_graphs():

@@ -1,41 +1,42 @@
-"""Loading plugins from a folder, and what happens when one refuses or breaks."""
+"""What happens when a plugin refuses, breaks or dawdles, hook by hook."""
 
 import asyncio
-from pathlib import Path
+import time
 
 import pytest
 from structlog.testing import capture_logs
 
-from proxy.errors import ConfigError, PluginError, QueryRejected
+from proxy.errors import OperationForbidden, PluginError, QueryRejected
 from proxy.pipeline.exchange import Exchange
-from proxy.plugin.chain import LoadedPlugin, PluginChain, available, load_plugins
-from proxy.plugin.hooks import Plugin
-from proxy.query.operation import OperationKind, SparqlOperation
+from proxy.plugin.chain import HOOKS, LoadedPlugin, PluginChain
+from proxy.plugin.hooks import Plugin, refusal
+from proxy.query.operation import OperationKind, Question, SparqlOperation
 from proxy.query.parse import parse
 
 TEXT = "SELECT * { ?s ?p ?o }"
+TELLING = ["request", "question", "query", "verdict"]
 
 
 def exchange() -> Exchange:
-    return Exchange("r1", operation=SparqlOperation(OperationKind.QUERY, TEXT), parsed=parse(TEXT))
+    operation = SparqlOperation(OperationKind.QUERY, TEXT)
+    return Exchange("r1", operation=operation, parsed=parse(TEXT), question=Question("what?"))
 
 
-def write(folder: Path, name: str, body: str) -> None:
-    (folder / f"{name}.py").write_text(
-        f'"""Plugin {name}."""\nfrom proxy import Plugin, QueryRejected\n{body}', encoding="utf-8"
-    )
+def chain(*plugins: Plugin, **options) -> PluginChain:
+    return PluginChain([LoadedPlugin(f"p{i}", p) for i, p in enumerate(plugins)], **options)
 
 
 class Writer(Plugin):
-    """Adds its name on both ways."""
+    """Adds its name on both ways: one hook waits, the other does not."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     async def query(self, exchange: Exchange) -> None:
+        await asyncio.sleep(0)
         exchange.add_header("query", self.name)
 
-    async def response(self, exchange: Exchange) -> None:
+    def response(self, exchange: Exchange) -> None:
         exchange.add_header("response", self.name)
 
 
@@ -46,32 +47,51 @@ class Breaking(Plugin):
         self.error = error
         self.may_refuse = may_refuse
 
-    async def startup(self) -> None:
-        raise self.error
-
-    async def shutdown(self) -> None:
-        raise self.error
-
-    async def query(self, exchange: Exchange) -> None:
+    def _break(self, exchange: Exchange) -> None:
         exchange.replace_query("SELECT * { ?a ?b ?c }")
         exchange.add_header("broken", "1")
+        exchange.limit_time(3)
+        exchange.leave_unchecked()
+        exchange.question = None
         raise self.error
 
-    async def response(self, exchange: Exchange) -> None:
-        exchange.add_header("broken", "1")
+    request = question = verdict = response = body = _break
+
+    async def query(self, exchange):
+        self._break(exchange)
+
+    def startup(self):
+        raise self.error
+
+    async def shutdown(self):
+        raise self.error
+
+    def candidate(self, exchange, parsed, text):
+        self._break(exchange)
+
+    def backend_request(self, exchange, request):
+        self._break(exchange)
+
+    def index_refreshed(self, dataset, index):
         raise self.error
 
 
-def chain(*plugins: Plugin) -> PluginChain:
-    return PluginChain([LoadedPlugin(f"p{i}", p) for i, p in enumerate(plugins)])
+class Dawdling(Plugin):
+    """Waits or computes longer than it may."""
 
+    def __init__(self, *, may_refuse: bool, computes: bool = False) -> None:
+        self.may_refuse = may_refuse
+        self.computes = computes
 
-def refusal() -> QueryRejected:
-    return QueryRejected("no", findings=[])
+    async def query(self, exchange):
+        if self.computes:
+            time.sleep(0.03)
+        else:
+            await asyncio.sleep(30)
 
 
 def test_responses_come_back_in_reverse():
-    """The plugin that saw the query first sees the response last."""
+    """The plugin that saw the query first sees the response last; a hook may be a coroutine or not."""
     seen = exchange()
 
     async def both() -> None:
@@ -83,7 +103,14 @@ def test_responses_come_back_in_reverse():
     assert seen.added_headers == [(b"query", b"a"), (b"query", b"b"), (b"response", b"b"), (b"response", b"a")]
 
 
-@pytest.mark.parametrize("hook", ["query", "response"])
+def test_the_chain_knows_which_hooks_anybody_hears():
+    """Exactly those that are overridden, so that the others need not be called."""
+    assert chain().active == frozenset()
+    assert chain(Writer("a"), Plugin()).active == {"query", "response"}
+    assert chain(Breaking(KeyError(), may_refuse=False)).active == set(HOOKS)
+
+
+@pytest.mark.parametrize("hook", [*TELLING, "response", "body"])
 def test_a_broken_guard_refuses(hook):
     """The failure of a plugin that may refuse is a refusal that names plugin and hook, and tells nothing of its inside."""
     broken = chain(Writer("a"), Breaking(KeyError("secret"), may_refuse=True))
@@ -93,36 +120,83 @@ def test_a_broken_guard_refuses(hook):
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("error", [KeyError("x"), refusal()], ids=["bug", "refusal"])
-def test_a_broken_watcher_changes_nothing(error):
-    """What a watcher raises is logged, whatever it is; its half-made changes are undone; later plugins still run."""
-    seen = exchange()
+@pytest.mark.parametrize("error", [KeyError("x"), refusal("no")], ids=["bug", "refusal"])
+@pytest.mark.parametrize("hook", [*TELLING, "response", "body"])
+def test_a_broken_watcher_changes_nothing(hook, error):
+    """What a watcher raises is logged and counted, its half-made changes are undone, and later plugins still run."""
+    seen, before = exchange(), exchange()
+    plugins = chain(Breaking(error, may_refuse=False), Writer("b"))
     with capture_logs() as logs:
-        asyncio.run(chain(Breaking(error, may_refuse=False), Writer("b")).query(seen))
-    assert (seen.operation.text, seen.parsed, seen.is_rewritten) == (TEXT, parse(TEXT), False)
-    assert seen.added_headers == [(b"query", b"b")]
-    assert [(e["event"], e["plugin"], e["hook"]) for e in logs] == [("plugin_failed", "p0", "query")]
+        asyncio.run(getattr(plugins, hook)(seen))
+    kept = ("operation", "parsed", "question", "is_rewritten", "is_unchecked", "timeout_s")
+    assert [getattr(seen, name) for name in kept] == [getattr(before, name) for name in kept]
+    assert seen.added_headers == ([(hook.encode(), b"b")] if hook in ("query", "response") else [])
+    assert [(e["event"], e["plugin"], e["hook"]) for e in logs] == [("plugin_failed", "p0", hook)]
+    assert (plugins.plugins[0].counts[hook].calls, plugins.plugins[0].counts[hook].failures) == (1, 1)
 
 
-def test_a_watcher_that_breaks_on_the_response_is_logged():
-    """The response goes on with the headers of the others."""
-    seen = exchange()
-    with capture_logs() as logs:
-        asyncio.run(chain(Writer("a"), Breaking(KeyError("x"), may_refuse=False)).response(seen))
-    assert seen.added_headers == [(b"response", b"a")]
-    assert logs[0]["hook"] == "response"
+@pytest.mark.parametrize("error", [refusal("no"), OperationForbidden("no")], ids=["rejected", "forbidden"])
+@pytest.mark.parametrize("hook", TELLING)
+def test_a_guard_refuses_with_its_own_error(hook, error):
+    """It passes through as it is, for the client, with the name of the plugin; it is counted as no failure."""
+    plugins = chain(Breaking(error, may_refuse=True))
+    with pytest.raises(type(error)) as caught:
+        asyncio.run(getattr(plugins, hook)(exchange()))
+    assert caught.value.plugin == "p0"
+    counts = plugins.plugins[0].counts[hook]
+    assert (counts.refusals, counts.failures) == (1, 0)
 
 
-def test_a_guard_refuses_with_its_own_error():
-    """QueryRejected passes through as it is, for the client."""
-    with pytest.raises(QueryRejected):
-        asyncio.run(chain(Breaking(refusal(), may_refuse=True)).query(exchange()))
-
-
-def test_a_guard_may_not_refuse_a_response():
+@pytest.mark.parametrize("hook", ["response", "body"])
+def test_a_guard_may_not_refuse_a_response(hook):
     """A refusal at the response is a failure of the plugin, not a message to the client."""
     with pytest.raises(PluginError):
-        asyncio.run(chain(Breaking(refusal(), may_refuse=True)).response(exchange()))
+        asyncio.run(getattr(chain(Breaking(refusal("no"), may_refuse=True)), hook)(exchange()))
+
+
+def test_a_slow_guard_refuses():
+    """A guard that does not answer within its budget has not said yes."""
+    plugins = chain(Dawdling(may_refuse=True), budget_s=0.02)
+    with capture_logs() as logs, pytest.raises(PluginError, match="p0 failed in query: TimeoutError"):
+        asyncio.run(plugins.query(exchange()))
+    assert logs[0]["event"] == "plugin_slow" and plugins.plugins[0].counts["query"].slow == 1
+
+
+def test_a_slow_watcher_is_passed_over():
+    """The request goes on after the budget."""
+    seen = exchange()
+    started = time.perf_counter()
+    asyncio.run(chain(Dawdling(may_refuse=False), Writer("b"), budget_s=0.02).query(seen))
+    assert time.perf_counter() - started < 5 and seen.added_headers == [(b"query", b"b")]
+
+
+def test_what_computes_too_long_is_counted():
+    """It cannot be stopped, and what it said counts; but it is told."""
+    plugins = chain(Dawdling(may_refuse=True, computes=True), budget_s=0.01)
+    with capture_logs() as logs:
+        asyncio.run(plugins.query(exchange()))
+    assert [e["event"] for e in logs] == ["plugin_slow"] and plugins.plugins[0].counts["query"].slow == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "may_refuse", "may_be_tried"),
+    [(refusal("no"), True, False), (refusal("no"), False, True), (KeyError(), False, True)],
+    ids=["guard", "watcher", "broken watcher"],
+)
+def test_a_candidate_is_dropped_by_a_guard_only(error, may_refuse, may_be_tried):
+    """A refusal drops it; a watcher has no say."""
+    plugins = chain(Breaking(error, may_refuse=may_refuse))
+    assert asyncio.run(plugins.candidate(exchange(), parse(TEXT), TEXT)) is may_be_tried
+
+
+def test_what_is_refused_stays_so():
+    """A plugin that is shown a refusal can neither undo nor replace it."""
+    seen = exchange()
+    error = QueryRejected("proved empty", findings=refusal("x").findings)
+    with capture_logs() as logs:
+        asyncio.run(chain(Breaking(refusal("mine"), may_refuse=True)).refused(seen, error))
+    assert (seen.refusal, seen.findings) == (error, error.findings)
+    assert [e["hook"] for e in logs] == ["verdict"]
 
 
 def test_a_failing_startup_stops_the_start_and_undoes_it():
@@ -130,7 +204,7 @@ def test_a_failing_startup_stops_the_start_and_undoes_it():
     calls = []
 
     class Counted(Plugin):
-        async def startup(self) -> None:
+        def startup(self) -> None:
             calls.append("up")
 
         async def shutdown(self) -> None:
@@ -148,65 +222,69 @@ def test_a_failing_shutdown_stops_nobody():
     assert [e["hook"] for e in logs] == ["shutdown"]
 
 
-def test_plugins_load_in_the_order_of_the_configuration(tmp_path):
-    """Not in that of the folder; the options of each reach its load()."""
-    body = "class P(Plugin):\n    pass\ndef load(options):\n    p = P()\n    p.options = options\n    return p\n"
-    for name in ("a", "b", "c"):
-        write(tmp_path, name, body)
-    loaded = load_plugins(tmp_path, enabled=["b", "a"], options={"a": {"x": 1}})
-    assert [p.name for p in loaded.plugins] == ["b", "a"]
-    assert [p.plugin.options for p in loaded.plugins] == [{}, {"x": 1}]
+def test_a_failure_at_a_new_index_is_logged():
+    """Building goes on: even a guard has nothing to refuse there."""
+    with capture_logs() as logs:
+        asyncio.run(chain(Breaking(OSError("x"), may_refuse=True)).index_refreshed("d", None))
+    assert [e["hook"] for e in logs] == ["index_refreshed"]
 
 
-@pytest.mark.parametrize(
-    ("body", "error", "message"),
-    [
-        ("def load(options):\n    raise ValueError('x: too small')\n", ConfigError, "plugins.a: x: too small"),
-        ("def load(options):\n    return 1\n", PluginError, "returned int"),
-        ("def load(options):\n    return 1 / 0\n", PluginError, r"a\.py, line 4: ZeroDivisionError: division by zero$"),
-        ("import does_not_exist\n", PluginError, r"a\.py, line 3: ModuleNotFoundError: No module named 'does_not_exist'$"),
-        ("def lode(options): ...\n", PluginError, r"a\.py has no function load\(options\)$"),
-        ("def (", PluginError, r"a\.py, line 3: invalid syntax$"),
-        ("raise LookupError\n", PluginError, r"a\.py, line 3: LookupError$"),
-    ],
-    ids=["options", "no plugin", "bug", "import", "no load", "syntax", "no words"],
-)
-def test_a_plugin_that_cannot_be_loaded_stops_the_start(tmp_path, body, error, message):
-    """The error names the plugin, file and line; its options are the configuration's fault, the rest is the plugin's."""
-    write(tmp_path, "a", body)
-    with pytest.raises(error, match=message):
-        load_plugins(tmp_path, enabled=["a"])
+class Upper:
+    """A filter that keeps one byte back."""
+
+    def __init__(self) -> None:
+        self.kept = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        data = self.kept + chunk
+        self.kept = data[-1:]
+        return data[:-1].upper()
+
+    def close(self) -> bytes:
+        return self.kept.upper()
 
 
-@pytest.mark.parametrize("name", ["nowhere", "../a", "a.b", ""])
-def test_an_unknown_plugin_is_named_with_what_there_is(tmp_path, name):
-    """A name is a file in the folder, never a path out of it."""
-    write(tmp_path, "a", "")
-    with pytest.raises(ConfigError, match="it holds a") as caught:
-        load_plugins(tmp_path, enabled=[name])
-    assert caught.value.key == "plugins.enabled"
+class Failing:
+    def feed(self, chunk):
+        raise KeyError("x")
+
+    def close(self):
+        return b""
 
 
-@pytest.mark.parametrize("enabled", [[], ["guard"]], ids=["none", "another"])
-def test_options_of_a_plugin_that_is_not_there_stop_the_start(tmp_path, enabled):
-    """A misspelt [plugins.NAME] would leave the plugin without its options; the key and the nearest name are told."""
-    write(tmp_path, "guard", "class P(Plugin):\n    pass\ndef load(options):\n    return P()\n")
-    with pytest.raises(ConfigError, match='Did you mean "guard"') as caught:
-        load_plugins(tmp_path, enabled=enabled, options={"gaurd": {"x": 1}})
-    assert caught.value.key == "plugins.gaurd"
+class Bodies(Plugin):
+    def __init__(self, made, *, may_refuse: bool) -> None:
+        self.made = made
+        self.may_refuse = may_refuse
+
+    def body(self, exchange):
+        return self.made
 
 
-def test_options_of_a_plugin_that_is_off_are_kept(tmp_path):
-    """They are for the day it is on; the file is not even read."""
-    write(tmp_path, "guard", "def (")
-    assert load_plugins(tmp_path, enabled=[], options={"guard": {"x": 1}}).plugins == ()
+def filtered(*plugins: Plugin) -> bytes:
+    body = asyncio.run(chain(*plugins).body(exchange()))
+    return b"".join([body.feed(b"ab"), body.feed(b"cd"), body.close()])
 
 
-def test_available_runs_nothing(tmp_path):
-    """Listing plugins reads their docstrings only."""
-    write(tmp_path, "a", "raise SystemExit\n")
-    write(tmp_path, "b", "def (")
-    assert available(tmp_path) == {"a": "Plugin a.", "b": "(cannot be loaded: invalid syntax, line 3)"}
+def test_filters_of_guards_change_the_body():
+    """Also what each keeps back until the end goes through those after it."""
+    assert filtered(Bodies(Upper(), may_refuse=True), Bodies(Upper(), may_refuse=True)) == b"ABCD"
+
+
+def test_filters_of_watchers_only_read():
+    """What they give is dropped; a failing one reads no more."""
+    assert filtered(Bodies(Upper(), may_refuse=False), Bodies(Failing(), may_refuse=False)) == b"abcd"
+
+
+def test_a_failing_filter_of_a_guard_breaks_the_body_off():
+    """What nobody has filtered is not sent."""
+    with pytest.raises(PluginError, match="failed in body"):
+        filtered(Bodies(Failing(), may_refuse=True))
+
+
+def test_who_wants_no_body_is_not_given_one():
+    """None from the hook: the body streams past."""
+    assert asyncio.run(chain(Bodies(None, may_refuse=True)).body(exchange())) is None
 
 
 @pytest.mark.parametrize(
@@ -217,6 +295,22 @@ def test_a_replacement_must_be_the_same_kind_of_operation(text, message):
     """A plugin cannot turn a query into an update, or into nonsense."""
     with pytest.raises(ValueError, match=message):
         exchange().replace_query(text)
+
+
+def test_text_is_replaced_before_it_is_parsed_only():
+    """Afterwards the tree would say something else."""
+    with pytest.raises(ValueError, match="not parsed yet"):
+        exchange().replace_text("ASK { }")
+
+
+def test_the_smallest_time_limit_counts():
+    """Two plugins that limit it do not undo each other."""
+    seen = exchange()
+    for seconds in (5, 2, 3):
+        seen.limit_time(seconds)
+    assert seen.timeout_s == 2
+    with pytest.raises(ValueError):
+        seen.limit_time(0)
 
 
 @pytest.mark.parametrize(("name", "value"), [("a b", "x"), ("a", "x\r\nset-cookie: y"), ("", "x"), ("a", "€")])

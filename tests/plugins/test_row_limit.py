@@ -10,7 +10,8 @@ from proxy.app import create_app
 from proxy.config import load_config
 from proxy.errors import ConfigError, MalformedQuery, QueryRejected
 from proxy.pipeline.exchange import Exchange
-from proxy.plugin.chain import PluginChain, load_plugins
+from proxy.plugin.chain import PluginChain
+from proxy.plugin.loading import load_plugins
 from proxy.query.operation import OperationKind, SparqlOperation
 from proxy.query.parse import parse
 
