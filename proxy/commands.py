@@ -6,7 +6,7 @@ import asyncio
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -15,7 +15,7 @@ import msgspec
 
 from proxy import __version__
 from proxy.cli import DONE, FAILED, REFUSED
-from proxy.config import SECRETS, SECTIONS, BackendSettings, Config, holds_password, keys
+from proxy.config import OF_A_DATASET, SECRETS, SECTIONS, BackendSettings, Config, holds_password, keys
 from proxy.errors import (
     Abstained,
     BackendError,
@@ -123,6 +123,7 @@ def demo(config: Config) -> int:
             index=msgspec.structs.replace(config.index, enabled=True, directory=""),
             validation=msgspec.structs.replace(config.validation, policy="reject"),
             nl=msgspec.structs.replace(config.nl, enabled=True),
+            datasets={},
         )
         prepared = _prepare(settings)  # reads the files; after that they are not needed
     return _run(*prepared, told=told)
@@ -130,7 +131,7 @@ def demo(config: Config) -> int:
 
 def require_source(config: Config) -> None:
     """Raise ConfigError, saying what to give, if there is nothing to serve."""
-    if not (config.backend.url or config.backend.load):
+    if not (config.datasets or config.backend.url or config.backend.load):
         raise ConfigError(
             "",
             "nothing to serve: give --load FILE (RDF files), or --backend KIND --url ROOT_URL (a server); try sparlance demo",
@@ -161,8 +162,9 @@ def _listen(config: Config) -> socket.socket:
     from proxy.server import bind, is_loopback
 
     listener = bind(config.server)
-    if not is_loopback(listener):
-        _say(f"warning: {config.server.host} can be reached by other machines, and Sparlance asks nobody who they are")
+    if not is_loopback(listener) and config.access.anonymous:
+        may = ", ".join(config.access.anonymous)
+        _say(f"warning: {config.server.host} can be reached by other machines; without an API key they may: {may} ([access])")
     return listener
 
 
@@ -192,7 +194,8 @@ def _run(app: Any, listener: socket.socket, *, told: Told, is_quiet: bool = Fals
         names = ", ".join(dataset.backend.name for dataset in datasets)
         structlog.get_logger().info("serving", url=url, backend=names, version=__version__)
         if not is_quiet:
-            waits = "; the index is being built, /-/ready tells when" if app.config.index.enabled else ""
+            is_built = any(dataset.distil is not None for dataset in datasets)
+            waits = "; the index is being built, /-/ready tells when" if is_built else ""
             print(f"Sparlance answers at {url}/sparql, in front of {names}{waits}", flush=True)
         tasks.add(asyncio.create_task(_coroutine(told(url, datasets))))
 
@@ -566,16 +569,26 @@ def config_as_toml(config: Config) -> str:
     """The settings in effect, as a file that would bring them about; secrets are not in it."""
     lines: list[str] = []
     for section in SECTIONS:
-        settings = getattr(config, section)
-        lines.append(f"[{section}]")
-        for k in keys(section):
-            key, value = f"{section}.{k}", getattr(settings, k)
-            if key not in SECRETS and not holds_password(key, value):
-                lines.append(f"{k} = {_toml(value)}")
+        lines += [f"[{section}]", *_settings_as_toml(config, section, keys(section))]
         for name, options in config.plugins.options.items() if section == "plugins" else ():
             lines += ["", f"[plugins.{name}]", *(f"{_toml_key(k)} = {_toml(v)}" for k, v in options.items())]
         lines.append("")
+    for name, own in config.datasets.items():
+        for section in OF_A_DATASET:
+            base, settings = getattr(config, section), getattr(own, section)
+            differing = [k for k in keys(section) if getattr(settings, k) != getattr(base, k)]
+            if shown := _settings_as_toml(own, section, differing):
+                lines += [f"[datasets.{name}.{section}]", *shown, ""]
     return "\n".join(lines)
+
+
+def _settings_as_toml(config: Config, section: str, names: Iterable[str]) -> list[str]:
+    settings, lines = getattr(config, section), []
+    for k in names:
+        key, value = f"{section}.{k}", getattr(settings, k)
+        if key not in SECRETS and not holds_password(key, value):
+            lines.append(f"{k} = {_toml(value)}")
+    return lines
 
 
 def _toml_key(name: str) -> str:
