@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from proxy.errors import MalformedQuery, ProxyError
-from proxy.query.operation import OperationKind, Question, SparqlOperation
+from proxy.query.operation import DatasetDescription, OperationKind, Question, SparqlOperation
 from proxy.validation.finding import Finding
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Exchange:
     client: whom its load is counted for. source: where the answer came from: empty: the backend; else ``cache`` or ``joined``.
     asked_at: when the backend was asked (``time.perf_counter``); 0: it was not.
     is_rewritten: True once the text differs from what the client sent; only then is text rendered for the backend.
-    dataset, method: name of the dataset and HTTP method; set where a plugin listens.
+    dataset, method, path: name of the dataset, HTTP method, the backend's own path; set where a plugin listens.
     is_unchecked: the index must not judge it. timeout_s: what a plugin leaves it at the backend; 0: what the settings do.
     refusal: why it is refused; None: it is not.
     """
@@ -47,6 +47,7 @@ class Exchange:
     asked_at: float = 0.0
     dataset: str = ""
     method: str = ""
+    path: str = ""
     is_unchecked: bool = False
     timeout_s: float = 0.0
     refusal: ProxyError | None = None
@@ -69,6 +70,18 @@ class Exchange:
             raise ValueError("only the text of a query or update that was not parsed yet can be replaced")
         if text != operation.text:
             self.operation, self.is_rewritten = replace(operation, text=text), True
+
+    def replace_dataset(self, dataset: DatasetDescription) -> None:
+        """Have the query or update see *dataset*, by the parameters of the protocol; for a query they replace FROM in its text.
+
+        Raises:
+            ValueError: there is no query or update.
+        """
+        operation = self.operation
+        if operation is None or operation.kind not in (OperationKind.QUERY, OperationKind.UPDATE):
+            raise ValueError("only a query or an update has a dataset")
+        if dataset != operation.dataset:
+            self.operation, self.is_rewritten = replace(operation, dataset=dataset), True
 
     def leave_unchecked(self) -> None:
         """Let the index say nothing of this query: it may know more than this client may be told."""
