@@ -53,13 +53,14 @@ def gather_values(tally: Tally, values: ValueIndexBuilder, excluded: frozenset[s
         distinct = np.diff(np.append(pairs.begins, len(pairs.literals)))
         is_complete = (distinct <= cap) & ~np.logical_or.reduceat(is_too_long, pairs.begins)
         ranges = _ranges(literals, pairs)
-        for about in zip(classes, properties, distinct.tolist(), *ranges, is_complete.tolist(), strict=True):
-            values.describe(*about[:2], PairSummary(*about[2:]))
+        summaries = map(PairSummary, distinct.tolist(), *ranges, is_complete.tolist())
+        for class_, property_, about in zip(classes, properties, summaries, strict=True):
+            values.describe(class_, property_, about)
         named = _named(literals, pairs, classes, properties, is_kept, has_one_subject)
-    for class_, n in tally.classes.items():
-        if named.get(class_, 0) < IDENTIFYING * n and not class_.startswith((OWL, RDF, RDFS)):
-            rows = tally.unlabelled(class_, LABELS, limit=min(NAMES_MOST, cap))
-            values.add(named_by_iri(rows, class_))
+    for name, n in tally.classes.items():
+        if named.get(name, 0) < IDENTIFYING * n and not name.startswith((OWL, RDF, RDFS)):
+            rows = tally.unlabelled(name, LABELS, limit=min(NAMES_MOST, cap))
+            values.add(named_by_iri(rows, name))
 
 
 def _ordinals(is_counted: Flags, begins: Ids) -> Ids:
