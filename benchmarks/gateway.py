@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from proxy.app import make_cache, make_limits
+from proxy.assembly import make_cache, make_limits
 from proxy.backends.base import BackendRequest, BackendResponse
 from proxy.config import load_config
 from proxy.pipeline.exchange import Exchange

@@ -1,32 +1,24 @@
-"""The one place that knows everybody: config → backend, index, engine, plugins → one ASGI application."""
+"""The ASGI application: datasets, plugins and pages under one configuration, and how another takes its place."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 
-import msgspec
 import structlog
 
-from proxy import __version__, backends
-from proxy.access.file import KeyFile
-from proxy.access.keys import read_environment, read_roles
+from proxy import __version__, log
+from proxy.assembly import Encoders, make_dataset, make_gate, make_limits, no_progress
 from proxy.backends.base import Backend
 from proxy.backends.loading import Progress as LoadProgress
 from proxy.config import Config
-from proxy.errors import ConfigError
-from proxy.index.support import SupportIndex
-from proxy.indexing import make_upkeep
-from proxy.pipeline.cache import CacheStore, MemoryStore, ResponseCache
-from proxy.pipeline.dataset import Dataset, MakeEngine
-from proxy.pipeline.gateway import Gateway
-from proxy.pipeline.limits import PRESETS, Allowance, Allowances, ClientLimits
+from proxy.errors import ProxyError
+from proxy.pipeline.dataset import Dataset
+from proxy.pipeline.limits import ClientLimits
 from proxy.pipeline.metrics import Metrics
 from proxy.pipeline.sparql import SparqlPath
 from proxy.plugin.chain import PluginChain
 from proxy.plugin.loading import load_plugins
-from proxy.protocol.access import AccessGate, is_loopback
 from proxy.protocol.admission import Admission
 from proxy.protocol.asgi import Receive, Scope, Send
 from proxy.protocol.endpoints import SparqlEndpoints
@@ -34,15 +26,10 @@ from proxy.protocol.exposition import expose, merge
 from proxy.protocol.middleware import RequestLog
 from proxy.protocol.pages import Pages
 from proxy.protocol.questions import QuestionAnswers
+from proxy.reloading import Reload, carried, changes, hand_over, require_reloadable, start_anew
 
-if TYPE_CHECKING:
-    from proxy.config import CacheSettings, LimitSettings
-    from proxy.index.values import ValueIndex
-    from proxy.nl.engine import QuestionEngine
-    from proxy.nl.onnx import OnnxEncoder
-
-Encoders = dict[tuple[str, int], "OnnxEncoder"]
-"""Encoders by what they were loaded from; each takes some hundred MB, and datasets share them."""
+BUILT_WITHIN_S = 60.0
+"""How long a new configuration waits for its indexes before it serves; without them questions would be declined."""
 
 
 def create_app(
@@ -50,7 +37,7 @@ def create_app(
     *,
     backend: Backend | None = None,
     worker: int | None = None,
-    load_progress: LoadProgress = lambda name, done, total: None,
+    load_progress: LoadProgress = no_progress,
 ) -> Application:
     """Build the application. Reads the files of ``backend.load`` (this blocks); connects to nothing yet.
 
@@ -61,177 +48,116 @@ def create_app(
     Raises:
         ConfigError: a setting, a file or a plugin cannot be used. PluginError: a plugin cannot be loaded.
     """
-    settings = config.plugins
-    plugins = load_plugins(
-        settings.directory, enabled=settings.enabled, options=settings.options, budget_s=settings.budget_s
-    )
+    plugins = make_plugins(config)
     encoders: Encoders = {}
     datasets = [
         make_dataset(name, own, encoders, backend=backend, load_progress=load_progress)
         for name, own in config.by_dataset().items()
     ]
-    return Application(config, datasets, plugins, worker=worker)
+    return Application(Generation(config, datasets, plugins), worker=worker, encoders=encoders)
 
 
-def make_dataset(
-    name: str,
-    config: Config,
-    encoders: Encoders,
-    *,
-    backend: Backend | None = None,
-    load_progress: LoadProgress = lambda name, done, total: None,
-) -> Dataset:
-    """One backend with its index and engine. *config*: of this dataset. *encoders*: those that are loaded, for all datasets.
+def make_plugins(config: Config) -> PluginChain:
+    """The configured plugins, in order.
 
     Raises:
-        ConfigError
+        ConfigError, PluginError
     """
-    upkeep = make_upkeep(config, name, is_configured=backend is None, rebuilds_elsewhere=True)
-    backend = backend or make_backend(config, load_progress)
-    is_indexed = config.index.enabled
-    return Dataset(
-        name=name,
-        backend=backend,
-        settings=config,
-        gateway=Gateway(name, backend, config, cache=make_cache(config.cache)),
-        distil=upkeep.build if is_indexed else None,
-        upkeep=upkeep if is_indexed else None,
-        make_engine=engine_maker(config, encoders) if is_indexed and config.nl.enabled else None,
-    )
+    settings = config.plugins
+    return load_plugins(settings.directory, enabled=settings.enabled, options=settings.options, budget_s=settings.budget_s)
 
 
-def make_backend(config: Config, progress: LoadProgress) -> Backend:
-    """The server at ``backend.url``, or an embedded store with the files of ``backend.load``.
+class Generation:
+    """What serves requests under one configuration. A request ends in the generation in which it began.
 
-    Raises:
-        ConfigError
+    requests: how many are in it. limits: kept from the generation before, where they are the same.
     """
-    settings = config.backend
-    if not settings.load:
-        return backends.connect(settings, allowed_parameters=config.policy.allowed_parameters)
-    from proxy.backends.embedded import EmbeddedBackend  # late: a proxy in front of a server needs no store
 
-    return EmbeddedBackend.load(settings.load, progress=progress, timeout_s=settings.timeout_s)
+    def __init__(
+        self, config: Config, datasets: list[Dataset], plugins: PluginChain, *, limits: ClientLimits | None = None
+    ) -> None:
+        self.config = config
+        self.datasets = datasets
+        self.plugins = plugins
+        self.requests = 0
+        self._empty = asyncio.Event()
+        if "index_refreshed" in plugins.active:
+            for dataset in datasets:
+                dataset.notify = plugins.index_refreshed
+        self.paths = {dataset.name: SparqlPath(dataset, plugins) for dataset in datasets}
+        self.questions = {name: QuestionAnswers(path) for name, path in self.paths.items()}
+        self.limits = limits or make_limits(config.limits)
+        self.gate = make_gate(config)
 
+    def serve(self, pages: Pages) -> None:
+        """Put *pages* beside the datasets' own paths; once, before the first request."""
+        settings = self.config.server
+        sparql = SparqlEndpoints(self.paths, self.questions, body_limit_bytes=settings.body_limit_bytes)
 
-def make_cache(settings: CacheSettings) -> ResponseCache | None:
-    """The cache of answers, or None where none is wanted; connects to nothing yet.
+        def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            app = pages if scope["path"] == "/text2sparql" else sparql
+            return app(scope, receive, send)
 
-    Raises:
-        ConfigError: ``cache.url`` cannot be used.
-    """
-    if not settings.enabled:
-        return None
-    store: CacheStore
-    if settings.url:
-        from proxy.pipeline.cache_redis import RedisStore  # late: the package is an extra
+        trusted = settings.trusted_proxies
+        self.admitted = Admission(answer, self.limits, trusted_proxies=trusted, access=self.gate)
+        self.own = Admission(pages, None, trusted_proxies=trusted, access=self.gate)
 
-        store = RedisStore(settings.url)
-    else:
-        store = MemoryStore(settings.limit_bytes)
-    return ResponseCache(
-        store,
-        ttl_s=settings.ttl_s,
-        entry_limit_bytes=settings.entry_limit_bytes,
-        keeps_authenticated=settings.keeps_authenticated,
-        trusted_s=settings.trusted_s or None,
-        is_json=is_json,
-    )
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.requests += 1
+        try:
+            app = self.own if scope["path"].startswith("/-/") else self.admitted
+            await app(scope, receive, send)
+        finally:
+            self.leave()
 
+    def leave(self) -> None:
+        """One request less."""
+        self.requests -= 1
+        if not self.requests:
+            self._empty.set()
 
-def is_json(document: bytes) -> bool:
-    """Whether *document* is one JSON object or array and nothing else; seven times as fast as the standard library."""
-    try:
-        msgspec.json.decode(document, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    return document.lstrip()[:1] in (b"{", b"[")
-
-
-def make_limits(settings: LimitSettings) -> ClientLimits | None:
-    """What each client may use, or None where nobody is limited."""
-    preset = PRESETS[settings.preset]
-
-    def allowance(per_minute: float, burst: float, default: Allowance | None) -> Allowance | None:
-        rate = per_minute or (default.per_minute if default is not None else 0.0)
-        if not rate:
-            return None
-        return Allowance(rate, burst or (default.burst if default is not None and not per_minute else rate))
-
-    allowances = Allowances(
-        requests=allowance(settings.requests_per_minute, settings.requests_burst, preset.requests),
-        query_seconds=allowance(settings.query_seconds_per_minute, settings.query_seconds_burst, preset.query_seconds),
-        errors=allowance(settings.errors_per_minute, settings.errors_burst, preset.errors),
-    )
-    return None if allowances == Allowances() else ClientLimits(allowances, max_clients=settings.max_clients)
-
-
-def make_gate(config: Config) -> AccessGate:
-    """Who may do what, by the keys in the file and in the environment.
-
-    Raises:
-        ConfigError: they cannot be read.
-    """
-    settings = config.access
-    try:
-        given = read_environment(settings.keys.value)
-    except ValueError as error:
-        raise ConfigError("access.keys", str(error)) from error
-    path = Path(settings.keys_file) if settings.keys_file else None
-
-    def complain(error: ConfigError) -> None:
-        structlog.get_logger().error("keys_unreadable", error=str(error))
-
-    keys = KeyFile(path, given, complain=complain)
-    return AccessGate(keys, read_roles(settings.anonymous), is_local=is_loopback(config.server.host))
-
-
-def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
-    """How a question engine is made; the encoder is loaded once and kept over rebuilds."""
-
-    def make(index: SupportIndex, values: ValueIndex) -> QuestionEngine:
-        from proxy.nl.engine import QuestionEngine
-        from proxy.nl.onnx import OnnxEncoder  # late: onnxruntime and transformers are heavy
-
-        which = config.nl.encoder, config.nl.threads
-        if which not in encoders:
-            folder = Path(config.nl.encoder) if config.nl.encoder else None
-            encoders[which] = OnnxEncoder(folder, threads=config.nl.threads)
-        return QuestionEngine(index, values, encoders[which], config.nl)
-
-    return make
+    async def drained(self) -> None:
+        """Return when no request is left; none may begin any more."""
+        while self.requests:
+            self._empty.clear()
+            await self._empty.wait()
 
 
 class Application:
     """The ASGI application. *datasets* may be looked at from outside, for tests and for the command line.
 
     worker: number of this process where there are several. gather: asks all of them for their numbers, where there are.
+    reread: reads the configuration again; None: it cannot be reloaded. tell_others: has the other workers reload, too.
     """
 
-    def __init__(
-        self, config: Config, datasets: list[Dataset], plugins: PluginChain, *, worker: int | None = None
-    ) -> None:
+    def __init__(self, generation: Generation, *, worker: int | None = None, encoders: Encoders | None = None) -> None:
         self.worker = worker
         self.gather: Callable[[], Awaitable[list[str]]] | None = None
-        self.config = config
-        self.datasets = datasets
-        self.plugins = plugins
-        if "index_refreshed" in plugins.active:
-            for dataset in datasets:
-                dataset.notify = plugins.index_refreshed
-        paths = {dataset.name: SparqlPath(dataset, plugins) for dataset in datasets}
-        questions = {name: QuestionAnswers(path) for name, path in paths.items()}
-        limit = config.server.body_limit_bytes
+        self.reread: Callable[[], Config] | None = None
+        self.tell_others: Callable[[], None] = lambda: None
         self.metrics = Metrics()
-        self.limits = make_limits(config.limits)
-        self._sparql = SparqlEndpoints(paths, questions, body_limit_bytes=limit)
-        self._pages = Pages(paths, questions, body_limit_bytes=limit, metrics=self._expose)
-        access = make_gate(config)
-        self._admitted = Admission(
-            self._answer, self.limits, trusted_proxies=config.server.trusted_proxies, access=access
-        )
-        self._own = Admission(self._pages, None, trusted_proxies=config.server.trusted_proxies, access=access)
+        self._encoders = encoders if encoders is not None else {}
+        self._reloading = asyncio.Lock()
+        self._retiring: set[asyncio.Task[None]] = set()
+        self.current = generation
+        self._install(generation)
         self._http = RequestLog(self._route, self.metrics)
+
+    @property
+    def config(self) -> Config:
+        return self.current.config
+
+    @property
+    def datasets(self) -> list[Dataset]:
+        return self.current.datasets
+
+    @property
+    def plugins(self) -> PluginChain:
+        return self.current.plugins
+
+    @property
+    def limits(self) -> ClientLimits | None:
+        return self.current.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -241,12 +167,7 @@ class Application:
                 await self._lifespan(receive, send)
 
     def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        app = self._own if scope["path"].startswith("/-/") else self._admitted
-        return app(scope, receive, send)
-
-    def _answer(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        app = self._pages if scope["path"] == "/text2sparql" else self._sparql
-        return app(scope, receive, send)
+        return self.current(scope, receive, send)
 
     def numbers(self) -> str:
         """This process's page of ``/-/metrics``."""
@@ -257,6 +178,78 @@ class Application:
 
     async def _expose(self) -> str:
         return self.numbers() if self.gather is None else merge(await self.gather())
+
+    def _install(self, generation: Generation) -> None:
+        pages = Pages(
+            generation.paths,
+            generation.questions,
+            body_limit_bytes=generation.config.server.body_limit_bytes,
+            metrics=self._expose,
+            reload=self.reload_and_tell,
+        )
+        generation.serve(pages)
+        self.current = generation
+
+    # -- another configuration
+
+    async def reload_and_tell(self) -> Reload:
+        """As ``reload``; then the other workers do the same."""
+        done = await self.reload()
+        self.tell_others()
+        return done
+
+    async def reload(self) -> Reload:
+        """Read the configuration again and serve by it; requests that have begun end as they began.
+
+        What a dataset or the plugins have in common with before is kept as it is. If anything cannot be used, nothing changes.
+
+        Raises:
+            ConfigError, PluginError: what cannot be used; the configuration in effect stays.
+        """
+        async with self._reloading:
+            try:
+                return await self._reload()
+            except ProxyError as error:
+                structlog.get_logger().error("config_refused", error=str(error))
+                raise
+
+    async def _reload(self) -> Reload:
+        old = self.current
+        config = require_reloadable(old.config, self.reread)
+        if not (changed := changes(old.config, config)):
+            return Reload(())
+        kept = carried(old.config, config, old.datasets)
+        plugins = make_plugins(config) if "plugins" in changed else old.plugins
+        limits = None if "limits" in changed else old.limits
+        made, datasets = await start_anew(config, kept, self._encoders, old.datasets)
+        try:
+            new = Generation(config, datasets, plugins, limits=limits)
+            if plugins is not old.plugins:
+                await plugins.startup()
+        except BaseException:
+            await _close(made)
+            raise
+        for dataset in made:
+            dataset.start()
+        await _built(made)
+        hand_over(old.datasets, made)
+        self._install(new)
+        if "log" in changed:
+            log.configure(config.log)
+        structlog.get_logger().info("config_reloaded", changed=", ".join(changed))
+        task = asyncio.create_task(self._retire(old, new))
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
+        return Reload(tuple(changed))
+
+    async def _retire(self, old: Generation, new: Generation) -> None:
+        """Close what only *old* used, when its last request has ended."""
+        await old.drained()
+        await _close([d for d in old.datasets if d not in new.datasets])
+        if old.plugins is not new.plugins:
+            await old.plugins.shutdown()
+
+    # -- start and end
 
     async def startup(self) -> None:
         """Start the plugins, then building the indexes.
@@ -269,8 +262,10 @@ class Application:
             dataset.start()
 
     async def shutdown(self) -> None:
-        for dataset in self.datasets:
-            await dataset.aclose()
+        for task in self._retiring:
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        await _close(self.datasets)
         await self.plugins.shutdown()
         self._http.flush()
 
@@ -288,3 +283,17 @@ class Application:
                 await self.shutdown()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+
+async def _close(datasets: Sequence[Dataset]) -> None:
+    for dataset in datasets:
+        await dataset.aclose()
+
+
+async def _built(datasets: Sequence[Dataset]) -> None:
+    """Wait until they can serve, or for BUILT_WITHIN_S."""
+    waiting = [asyncio.ensure_future(dataset.built()) for dataset in datasets]
+    if waiting:
+        _, late = await asyncio.wait(waiting, timeout=BUILT_WITHIN_S)
+        for future in late:
+            future.cancel()

@@ -269,7 +269,7 @@ class Config(Struct, frozen=True, kw_only=True):
         found = self.by_dataset()
         if name is None and len(found) == 1:
             return next(iter(found.values()))
-        if name not in found:
+        if name is None or name not in found:
             said = "several" if name is None else f'no "{name}"'
             raise ConfigError("datasets", f"found {said}; accepted: one of {', '.join(found)} (--dataset NAME)")
         return found[name]

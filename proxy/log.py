@@ -19,6 +19,8 @@ from proxy.config import LogSettings
 
 EVENTS: Mapping[str, str] = {
     "circuit_changed": "The circuit breaker of a dataset opened, tries again, or closed. dataset, state, reason",
+    "config_refused": "The configuration was read again and cannot be used; the one in effect stays. error",
+    "config_reloaded": "The server goes on with another configuration. changed",
     "engine_built": "The question engine of a dataset can serve. dataset, elapsed_s",
     "engine_failed": "The question engine could not be made; questions are declined. dataset, error",
     "exchange": (

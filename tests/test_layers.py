@@ -32,7 +32,7 @@ ALLOWED = {
     "demo": {"query"},
 }
 # the parts that put the others together
-EVERYBODY = {"app", "evaluating", "indexing", "rebuild", "keys", "cli", "commands", "__main__"}
+EVERYBODY = {"app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys", "cli", "commands", "__main__"}
 AT_START = {"__init__"}  # proxy/__init__.py: names for plugins, loaded on first use
 
 ON_DISK = ["proxy/index/archive.py", "proxy/pipeline/journal.py"]  # what they read may be damaged: checked against types
@@ -41,7 +41,7 @@ EDGES = {
     "starlette": ["proxy/protocol/", "proxy/app.py"],
     "uvicorn": ["proxy/server.py"],
     "httpx": ["proxy/backends/"],
-    "httptools": ["proxy/backends/"],
+    "httptools": ["proxy/backends/http1.py", "proxy/protocol/connection.py"],
     "pyoxigraph": ["proxy/backends/embedded.py"],
     "rapidfuzz": ["proxy/index/"],
     "redis": ["proxy/pipeline/cache_redis.py"],
@@ -56,7 +56,7 @@ EDGES = {
         "proxy/commands.py",
         "proxy/backends/",
         "proxy/protocol/",
-        "proxy/app.py",
+        "proxy/assembly.py",
         "proxy/indexing.py",
         "proxy/rebuild.py",
         "proxy/log.py",

@@ -110,6 +110,7 @@ class Dataset:
     gateway: sends to the backend; None: one without a cache is made.
     upkeep: keeps the index in its file and notices changes behind our back; None: memory only, and none noticed.
     make_engine: called in a worker thread after each build; None turns questions off.
+    keeps_backend: another dataset goes on with the backend, so it is not closed with this one.
     notify: told of each index that begins to serve.
     retry_first_s: pause after the first failed build; it doubles. rebuild_pause_s, settle_s: see the constants.
     index, values, engine: None until built. They are replaced, never changed, by a rebuild: take one reference per request.
@@ -130,6 +131,7 @@ class Dataset:
     rebuild_pause_s: float = REBUILD_PAUSE_S
     settle_s: float = SETTLE_S
     is_stale: bool = False
+    keeps_backend: bool = False
     _touched: set[str] | None = field(default_factory=set)
     _is_urgent: bool = False
     builds: int = 0
@@ -166,7 +168,8 @@ class Dataset:
         for values in (*self._retired, *([self.values] if self.values is not None else [])):
             values.close()
         await self.gateway.aclose()
-        await self.backend.aclose()
+        if not self.keeps_backend:
+            await self.backend.aclose()
 
     def mark_stale(self, touched: Collection[str] | None = None) -> None:
         """Note that the data are no longer what was indexed; a rebuild follows, at most one every REBUILD_PAUSE_S.

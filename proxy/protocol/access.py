@@ -151,6 +151,7 @@ ROLES_OF_PAGES: Mapping[tuple[str, str], Role | None] = {
     ("GET", "/-/ttql"): Role.QUERY,
     ("POST", "/-/check"): Role.QUERY,
     ("GET", "/-/metrics"): Role.ADMIN,
+    ("POST", "/-/reload"): Role.ADMIN,
     ("GET", "/text2sparql"): Role.NL,
 }
 """Method and path of our own pages → the role that they need; one that is not listed needs ADMIN."""

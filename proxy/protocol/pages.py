@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -27,11 +28,18 @@ _OF_THE_DATA = frozenset(["/-/index", "/-/ttql", "/-/check"])
 NO_STORE = {"cache-control": "no-store"}
 
 
+class Reloaded(Protocol):
+    """What reading the configuration again has brought: names of what has changed."""
+
+    @property
+    def changed(self) -> Sequence[str]: ...
+
+
 class Pages:
     """The pages, for datasets by name; the first is meant where a request names none.
 
     Args:
-        metrics: writes the page of that name; None: there is none.
+        metrics: writes the page of that name; None: there is none. reload: reads the configuration again.
     """
 
     def __init__(
@@ -41,8 +49,10 @@ class Pages:
         *,
         body_limit_bytes: int,
         metrics: Callable[[], Awaitable[str]] | None = None,
+        reload: Callable[[], Awaitable[Reloaded]] | None = None,
     ) -> None:
         self._metrics = metrics
+        self._reload = reload
         self._paths = paths
         self._questions = questions
         self._limit = body_limit_bytes
@@ -53,6 +63,7 @@ class Pages:
             "/-/index": {"GET": self.index, "POST": self.refresh},
             "/-/ttql": {"GET": ttql},
             "/-/metrics": {"GET": self.metrics},
+            "/-/reload": {"POST": self.reload},
             "/-/check": {"POST": self.check},
             "/text2sparql": {"GET": self.text2sparql},
         }
@@ -102,6 +113,13 @@ class Pages:
         if self._metrics is None:
             raise UnknownPath("no numbers are kept here")
         return Response(await self._metrics(), media_type=CONTENT_TYPE, headers=NO_STORE)
+
+    async def reload(self, request: Request) -> Response:
+        """Read the configuration again and serve by it; says what has changed. One that cannot be used changes nothing."""
+        if self._reload is None:
+            raise UnknownPath("no configuration is read here")
+        done = await self._reload()
+        return JSONResponse({"changed": list(done.changed)}, headers=NO_STORE)
 
     async def refresh(self, request: Request) -> Response:
         """Build the index anew, now; 202, as it takes its time: GET shows the progress, the next epoch its end."""

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from proxy.app import make_cache
+from proxy.assembly import make_cache
 from proxy.backends.base import BackendRequest
 from proxy.config import load_config
 from proxy.errors import BackendOpen, BackendRefused, BackendTimeout, BackendUnreachable

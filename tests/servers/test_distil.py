@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pyoxigraph as ox
 import pytest
 
-from proxy.app import make_backend
+from proxy.assembly import make_backend
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import load_config
 from proxy.indexing import make_upkeep

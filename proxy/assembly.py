@@ -1,0 +1,171 @@
+"""Config → the parts of a dataset and of the server: backend, index, engine, cache, limits, keys; each made in one function."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+
+from proxy import backends
+from proxy.access.file import KeyFile
+from proxy.access.keys import read_environment, read_roles
+from proxy.backends.base import Backend
+from proxy.backends.loading import Progress as LoadProgress
+from proxy.config import Config
+from proxy.errors import ConfigError
+from proxy.index.support import SupportIndex
+from proxy.indexing import make_upkeep
+from proxy.pipeline.cache import CacheStore, MemoryStore, ResponseCache
+from proxy.pipeline.dataset import Dataset, MakeEngine
+from proxy.pipeline.gateway import Gateway
+from proxy.pipeline.limits import PRESETS, Allowance, Allowances, ClientLimits
+from proxy.protocol.access import AccessGate, is_loopback
+
+if TYPE_CHECKING:
+    from proxy.config import CacheSettings, LimitSettings
+    from proxy.index.values import ValueIndex
+    from proxy.nl.engine import QuestionEngine
+    from proxy.nl.onnx import OnnxEncoder
+
+Encoders = dict[tuple[str, int], "OnnxEncoder"]
+"""Encoders by what they were loaded from; each takes some hundred MB, and datasets share them."""
+
+
+def no_progress(name: str, done: int, total: int) -> None:
+    """Nobody is told how far the files are read."""
+
+
+def make_dataset(
+    name: str,
+    config: Config,
+    encoders: Encoders,
+    *,
+    backend: Backend | None = None,
+    is_configured: bool | None = None,
+    load_progress: LoadProgress = no_progress,
+) -> Dataset:
+    """One backend with its index and engine.
+
+    Args:
+        config: of this dataset. encoders: those that are loaded, for all datasets. backend: in place of a new one.
+        is_configured: whether *backend* is what the settings describe, so that the file of its index is this one's too.
+    Raises:
+        ConfigError
+    """
+    is_own = backend is None if is_configured is None else is_configured
+    upkeep = make_upkeep(config, name, is_configured=is_own, rebuilds_elsewhere=True)
+    backend = backend or make_backend(config, load_progress)
+    is_indexed = config.index.enabled
+    return Dataset(
+        name=name,
+        backend=backend,
+        settings=config,
+        gateway=Gateway(name, backend, config, cache=make_cache(config.cache)),
+        distil=upkeep.build if is_indexed else None,
+        upkeep=upkeep if is_indexed else None,
+        make_engine=engine_maker(config, encoders) if is_indexed and config.nl.enabled else None,
+    )
+
+
+def make_backend(config: Config, progress: LoadProgress) -> Backend:
+    """The server at ``backend.url``, or an embedded store with the files of ``backend.load``.
+
+    Raises:
+        ConfigError
+    """
+    settings = config.backend
+    if not settings.load:
+        return backends.connect(settings, allowed_parameters=config.policy.allowed_parameters)
+    from proxy.backends.embedded import EmbeddedBackend  # late: a proxy in front of a server needs no store
+
+    return EmbeddedBackend.load(settings.load, progress=progress, timeout_s=settings.timeout_s)
+
+
+def make_cache(settings: CacheSettings) -> ResponseCache | None:
+    """The cache of answers, or None where none is wanted; connects to nothing yet.
+
+    Raises:
+        ConfigError: ``cache.url`` cannot be used.
+    """
+    if not settings.enabled:
+        return None
+    store: CacheStore
+    if settings.url:
+        from proxy.pipeline.cache_redis import RedisStore  # late: the package is an extra
+
+        store = RedisStore(settings.url)
+    else:
+        store = MemoryStore(settings.limit_bytes)
+    return ResponseCache(
+        store,
+        ttl_s=settings.ttl_s,
+        entry_limit_bytes=settings.entry_limit_bytes,
+        keeps_authenticated=settings.keeps_authenticated,
+        trusted_s=settings.trusted_s or None,
+        is_json=is_json,
+    )
+
+
+def is_json(document: bytes) -> bool:
+    """Whether *document* is one JSON object or array and nothing else; seven times as fast as the standard library."""
+    try:
+        msgspec.json.decode(document, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return document.lstrip()[:1] in (b"{", b"[")
+
+
+def make_limits(settings: LimitSettings) -> ClientLimits | None:
+    """What each client may use, or None where nobody is limited."""
+    preset = PRESETS[settings.preset]
+
+    def allowance(per_minute: float, burst: float, default: Allowance | None) -> Allowance | None:
+        rate = per_minute or (default.per_minute if default is not None else 0.0)
+        if not rate:
+            return None
+        return Allowance(rate, burst or (default.burst if default is not None and not per_minute else rate))
+
+    allowances = Allowances(
+        requests=allowance(settings.requests_per_minute, settings.requests_burst, preset.requests),
+        query_seconds=allowance(settings.query_seconds_per_minute, settings.query_seconds_burst, preset.query_seconds),
+        errors=allowance(settings.errors_per_minute, settings.errors_burst, preset.errors),
+    )
+    return None if allowances == Allowances() else ClientLimits(allowances, max_clients=settings.max_clients)
+
+
+def make_gate(config: Config) -> AccessGate:
+    """Who may do what, by the keys in the file and in the environment.
+
+    Raises:
+        ConfigError: they cannot be read.
+    """
+    settings = config.access
+    try:
+        given = read_environment(settings.keys.value)
+    except ValueError as error:
+        raise ConfigError("access.keys", str(error)) from error
+    path = Path(settings.keys_file) if settings.keys_file else None
+
+    def complain(error: ConfigError) -> None:
+        structlog.get_logger().error("keys_unreadable", error=str(error))
+
+    keys = KeyFile(path, given, complain=complain)
+    return AccessGate(keys, read_roles(settings.anonymous), is_local=is_loopback(config.server.host))
+
+
+def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
+    """How a question engine is made; the encoder is loaded once and kept over rebuilds."""
+
+    def make(index: SupportIndex, values: ValueIndex) -> QuestionEngine:
+        from proxy.nl.engine import QuestionEngine
+        from proxy.nl.onnx import OnnxEncoder  # late: onnxruntime and transformers are heavy
+
+        which = config.nl.encoder, config.nl.threads
+        if which not in encoders:
+            folder = Path(config.nl.encoder) if config.nl.encoder else None
+            encoders[which] = OnnxEncoder(folder, threads=config.nl.threads)
+        return QuestionEngine(index, values, encoders[which], config.nl)
+
+    return make
