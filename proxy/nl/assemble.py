@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from proxy.nl.ir import Aggregate, Column, Having, Pattern, Query, Triple
 from proxy.nl.patterns import Patterns
@@ -11,12 +12,12 @@ from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.tree import Branch, Tree
 
 
-def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None = None) -> Query | None:
-    """The query of *plan* over *tree*. *absent_walk*: tree from the asked-about class to what must be absent.
+def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None = None, language: str = "en") -> Query | None:
+    """The query of *plan* over *tree*. *absent_walk*: from the asked-about class to what must be absent. *language*: of names.
 
     None: the plan makes no query (nothing to show).
     """
-    p = Patterns(schema)
+    p = Patterns(schema, language)
     nodes = p.add_tree(tree)
 
     def node(class_: str) -> str:
@@ -25,6 +26,11 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
 
     for c in plan.conditions:
         p.constrain(node(c.attribute.subject_class), c)
+    either: tuple[Pattern, ...] | None = ()
+    if plan.either:
+        either = p.constrain_any([(node(c.attribute.subject_class), c) for c in plan.either])
+        if either is None:
+            return None
     columns: list[Column] = []
     group_by: list[str] = []
     plain = [s for s in plan.shown if s.aggregate is None]
@@ -91,14 +97,23 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
             column = Column(node(counted.term.iri) if counted.term is not None else "", Aggregate.COUNT)
         having = Having(column, counted.operator, counted.number)
     absent: list[Pattern] = []
-    if plan.absent or plan.absent_class is not None:
+    if plan.absent_shares_value:
+        other = _absent_with_same(plan, p, columns)
+        if other is None:
+            return None
+        absent.append(other)
+    elif plan.absent or plan.absent_class is not None:
         absent.append(_absent(plan, absent_walk, p, node(plan.classes()[0]), node))
     if plan.also:
         _repeat(plan, tree, p, nodes)
-    pattern = Pattern(tuple(p.triples), tuple(p.filters), tuple(absent))
+    pattern = Pattern(tuple(p.triples), tuple(p.filters), tuple(absent), either)
+    if plan.besides is not None:
+        return _besides(plan.besides, pattern, columns, schema, language)
     if plan.is_ask:
         return Query(pattern, is_ask=True)
-    is_distinct = (plan.is_distinct or bool(plan.also)) and not aggregated
+    if either and aggregated:
+        columns = [replace(c, is_distinct=c.aggregate is Aggregate.COUNT) for c in columns]
+    is_distinct = (plan.is_distinct or bool(plan.also or either) or plan.absent_shares_value) and not aggregated
     has_joins = any(b.step.is_inverse for b in tree.branches)
     if not needs_group and not aggregated and has_joins and not order:
         is_distinct = True
@@ -129,7 +144,7 @@ def _names_entity(schema: Schema, a: Attribute, plan: Plan) -> bool:
 
 
 def _absent(plan: Plan, walk: Tree | None, p: Patterns, subject: str, node: object) -> Pattern:
-    inner = Patterns(p.schema, set(p.names))
+    inner = Patterns(p.schema, p.language, set(p.names))
     variables = inner.add_tree(walk, first=subject) if walk is not None else [subject]
     classes = walk.nodes if walk is not None else ()
     for c in plan.absent:
@@ -137,6 +152,34 @@ def _absent(plan: Plan, walk: Tree | None, p: Patterns, subject: str, node: obje
         inner.constrain(variables[position], c)
     p.names |= inner.names
     return Pattern(tuple(inner.triples), tuple(inner.filters))
+
+
+def _absent_with_same(plan: Plan, p: Patterns, columns: Sequence[Column]) -> Pattern | None:
+    """No instance, be it another one, has what is shown together with what must be absent: "cities without any ship over …"."""
+    term = plan.shown[0].term
+    if not isinstance(term, Attribute) or len(term.path) > 1 or not columns:
+        return None
+    inner = Patterns(p.schema, p.language, set(p.names))
+    other = inner.name("other " + p.schema.classes[term.subject_class].words[0])
+    inner.triples += [inner.type_triple(other, term.subject_class), Triple(other, term.path[0], columns[0].var)]
+    for c in plan.absent:
+        inner.constrain(other, c)
+    p.names |= inner.names
+    return Pattern(tuple(inner.triples), tuple(inner.filters))
+
+
+def _besides(a: Attribute, pattern: Pattern, columns: Sequence[Column], schema: Schema, language: str) -> Query | None:
+    """The one column of *pattern*, and the values of *a* in it, too."""
+    if len(columns) != 1 or columns[0].aggregate is not None:
+        return None
+    other = Patterns(schema, language)
+    node = other.name(schema.classes[a.subject_class].words[0])
+    other.triples.append(other.type_triple(node, a.subject_class))
+    found = other.shown(node, a)
+    var = columns[0].var
+    triples = tuple(replace(t, object=var) if t.object == found else t for t in other.triples)
+    filters = tuple(replace(f, var=var) if f.var == found else f for f in other.filters)
+    return Query(Pattern(either=(pattern, Pattern(triples, filters))), (Column(var),), is_distinct=True)
 
 
 def _repeat(plan: Plan, tree: Tree, p: Patterns, nodes: Sequence[str]) -> None:

@@ -103,6 +103,8 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
             text = " ".join(inner) or words or own or hint
             cur.take(start if words else i, end)
             return Comparison(op, Slot(text, context, start, end), against=aggregate, at=i), end
+        if (scoped := _scoped(cur, i, j, op, " ".join(inner) or hint)) is not None:
+            return scoped
         if k < n and cur.items[k].kind == "value":
             words, start = cur.phrase_before(i)
             slot = Slot(" ".join(inner) or words or hint, "", start, i)
@@ -135,6 +137,11 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
             else Operator.AT_MOST
         )
         return bound(cur, i, i + 3, op, number, "")
+    if w[i] in ("multiple", "several") and i and w[i - 1] not in ("of", "the", "in"):
+        words, context, end = cur.phrase(i + 1, limit=4)
+        if words:
+            cur.take(i, end)
+            return Comparison(Operator.GREATER, Slot(words, context, i, end), (1.0,), at=i), end
     if w[i] in ("only", "exactly", "just") and (number := cur.number_at(i + 1)) is not None:
         words, context, end = cur.phrase(i + 2, limit=4)
         if words:
@@ -182,7 +189,15 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
             )
         ):
             j += 1
-        spelled = j < n and cur.items[j].kind == "word" and (len(w[j]) == 1 or "letter" in w[i:j] or "letters" in w[i:j])
+        spelled = (
+            j < n
+            and cur.items[j].kind in ("word", "number")
+            and (
+                len(w[j]) == 1
+                or any(x in _SPELLED for x in w[i:j])
+                or (w[i] not in ("like", "include", "includes", "including") and _is_written_oddly(cur.items[j].text))
+            )
+        )
         if j < n and (cur.items[j].kind == "value" or spelled):
             words, start = cur.phrase_before(i)
             stemmed = w[i][:5]
@@ -203,6 +218,33 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
                 return Comparison(op, said, text=cur.items[j].text, at=i), j + 1
             return Comparison(op, said, mentions=(cur.items[j].mention,), at=i), j + 1
     return None
+
+
+def _scoped(cur: Cursor, i: int, j: int, op: Operator, named: str) -> tuple[Comparison, int] | None:
+    """ "greater than that of all ships of …": compared with an extreme of those that the rest of the question describes."""
+    k = j
+    while k < len(cur.w) and cur.w[k] in ("that", "those", "of", "the", "ones"):
+        k += 1
+    quantifier = next((w for w in cur.w[k : k + 1] if w in ("all", "every", "each", "any", "some")), None)
+    if quantifier is None or not 0 < k < len(cur.w) - 1:
+        return None
+    words, start = cur.phrase_before(i)
+    if not (words or named):
+        return None
+    is_all = quantifier in ("all", "every", "each")
+    against = Aggregate.MAX if is_all == (op in (Operator.GREATER, Operator.AT_LEAST)) else Aggregate.MIN
+    _, _, end = cur.phrase(k + 1)
+    cur.take(start if words else i, end)
+    slot = Slot(named if named and not words else words, "", start, i)
+    return Comparison(op, slot, against=against, at=i, is_scoped=True), end
+
+
+_SPELLED = frozenset("letter letters word substring phrase string character words".split())
+
+
+def _is_written_oddly(text: str) -> bool:
+    """Whether *text* is quoted without quotation marks: in capitals, or with digits or marks inside."""
+    return text.isupper() or any(not x.isalpha() for x in text)
 
 
 def bound(

@@ -15,6 +15,8 @@ from proxy.nl.sketch import Comparison, Item, Sketch, Slot
 from proxy.nl.words import STOPWORDS, stem, stems
 from proxy.query.term import RDF_LANG_STRING, XSD, XSD_STRING, Literal
 
+SCOPED = -2
+"""In place of a mention: what stands behind this comparison describes what it compares with."""
 TEXT_OPERATORS = (Operator.CONTAINS, Operator.STARTS, Operator.ENDS)
 _SAID = {"average": Aggregate.AVG, "mean": Aggregate.AVG, "total": Aggregate.SUM, "sum": Aggregate.SUM}
 
@@ -145,6 +147,10 @@ class Conditions:
 
     def comparison(self, c: Comparison, sketch: Sketch, mentions: Sequence[ValueMention]) -> list[Choice]:
         """The attributes, and counts, that a bound of the sketch may be about."""
+        at = self.items[c.at].start if c.at < len(self.items) else 0
+        return [replace(x, at=at) for x in self._comparison(c, sketch, mentions)]
+
+    def _comparison(self, c: Comparison, sketch: Sketch, mentions: Sequence[ValueMention]) -> list[Choice]:
         out: list[Choice] = []
         slot = c.slot
         attributes = self.linker.attribute_links(slot, 10) if slot is not None and slot.words else []
@@ -157,6 +163,7 @@ class Conditions:
                         "comparison",
                         Condition(link.term, c.operator, against=c.against),
                         link.score + 0.1 * anchored.get(link.term.subject_class, 0),
+                        mention=SCOPED if c.is_scoped else -1,
                     )
                 )
             return out
@@ -218,9 +225,11 @@ class Conditions:
                             )
                         )
         if len(c.numbers) == 1 and c.numbers[0] <= 1000:
-            for link in self.linker.class_links(slot.words, 3) if slot is not None and slot.words else []:
-                if link.score > 0.5 and isinstance(link.term, ClassTerm):
-                    out.append(Choice("comparison", CountCondition(link.term, c.operator, c.numbers[0]), link.score + 0.02))
+            # "written more than one book": what is counted stands behind the number.
+            for words in (slot.words, slot.context) if slot is not None else ():
+                for link in self.linker.class_links(words, 3) if words else []:
+                    if link.score > 0.5 and isinstance(link.term, ClassTerm):
+                        out.append(Choice("comparison", CountCondition(link.term, c.operator, c.numbers[0]), link.score + 0.02))
             if slot is None or not out or max(x.score for x in out) < 0.5:
                 for a in self.anchors[:3]:
                     out.append(

@@ -81,7 +81,7 @@ class Coverage:
         own = {s for p in shown for s in stems(p)}
         classes = {s for p in phrases for s in stems(p)}
         asked_rest = [min(self._residual(w, own, shown), 0.0 if w in classes else _NEVER) for w in asked]
-        used = [c for c in (*plan.conditions, *plan.also, *plan.absent)]
+        used = _conditions(plan)
         unknown = sum(1.0 for m in self.mentions if not m.entries)
         return {
             "residual_most": max(rest.values(), default=0.0),
@@ -95,8 +95,7 @@ class Coverage:
 
     def _literals(self, plan: Plan) -> set[str]:
         """Words of the literals that the conditions name."""
-        conditions: tuple[Condition, ...] = (*plan.conditions, *plan.also, *plan.absent)
-        return {s for c in conditions for x in c.literals for s in stems(x.lexical)}
+        return {s for c in _conditions(plan) for x in c.literals for s in stems(x.lexical)}
 
     def _residual(self, word: str, stemmed: set[str], phrases: Sequence[str]) -> float:
         if word in stemmed or any(_alike(word, s) for s in stemmed):
@@ -109,6 +108,11 @@ class Coverage:
             a, b = self.linker.encode([word, phrase])
             self._known[key] = max(0.0, float(a @ b))
         return self._known[key]
+
+
+def _conditions(plan: Plan) -> tuple[Condition, ...]:
+    inside = [x for c in plan.conditions for x in c.within]
+    return (*plan.conditions, *plan.also, *plan.absent, *plan.either, *inside)
 
 
 def is_content(word: str) -> bool:

@@ -12,6 +12,7 @@ from proxy.index.values import ValueIndex
 from proxy.nl.anchors import Anchor, anchors
 from proxy.nl.enumerate import Candidate, Enumerator
 from proxy.nl.ir import render
+from proxy.nl.languages import language_of
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.onnx import Encoder
 from proxy.nl.rank import rank, shipped_weights
@@ -20,7 +21,7 @@ from proxy.nl.requirements import NONE, Requirements
 from proxy.nl.schema import Attribute, Schema
 from proxy.nl.shape import sketches
 from proxy.nl.sketch import Item, Sketch
-from proxy.nl.words import Splitter, expand
+from proxy.nl.words import Splitter, expand, tokenize
 from proxy.query.operation import Question
 
 Tell = Callable[[str, dict[str, Any]], None]
@@ -43,6 +44,7 @@ class Understanding:
     mentions: Sequence[ValueMention] = ()
     sketches: Sequence[Sketch] = ()
     anchors: Sequence[Anchor] = ()
+    language: str = "en"
 
 
 @dataclass(slots=True)
@@ -74,19 +76,22 @@ class QuestionEngine:
         """
         started = time.perf_counter()
         text = expand(question.text[:600])
-        items, mentions = self.linker.read(text, question.language)
+        spoken = language_of(tokenize(text), question.language)
+        items, mentions = self.linker.read(text, spoken)
         told("linking", {"mentions": [_mention(m) for m in mentions]})
         found = sketches(items) if items else []
         read_at = time.perf_counter()
         links = self._links(found[:1])
         told("shape", {"shape": [_shape(s) for s in found[:1]], "links": links})
-        understanding = Understanding(text, items, mentions, found, anchors(items, self.linker))
+        code = spoken.code if spoken is not None else "en"
+        understanding = Understanding(text, items, mentions, found, anchors(items, self.linker), code)
         candidates = self._enumerated(understanding, NONE)
         enumerated_at = time.perf_counter()
         ranked = self._ranked(text, candidates)
         done = time.perf_counter()
         account = {
             "question": question.text,
+            "language": code,
             "mentions": [_mention(m) for m in mentions],
             "shape": [_shape(s) for s in found[:1]],
             "links": links,
@@ -110,7 +115,7 @@ class QuestionEngine:
     def _enumerated(self, u: Understanding, requirements: Requirements) -> list[Candidate]:
         if not u.items:
             return []
-        enumerator = Enumerator(self.schema, self.linker)
+        enumerator = Enumerator(self.schema, self.linker, language=u.language)
         limit = self._settings.max_candidates
         return enumerator.candidates(u.items, u.mentions, u.sketches, limit=limit, requirements=requirements)
 

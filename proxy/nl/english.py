@@ -46,6 +46,9 @@ COMPARATIVES: Mapping[str, tuple[str, bool]] = {
     "better": ("", True), "since": ("date year", True),
     "less": ("", False), "fewer": ("", False), "smaller": ("", False), "lower": ("", False), "younger": ("age", False),
     "lighter": ("weight", False), "shorter": ("length", False), "earlier": ("date", False), "below": ("", False),
+    "deeper": ("depth", True), "shallower": ("depth", False), "wider": ("width", True), "narrower": ("width", False),
+    "hotter": ("temperature", True), "colder": ("temperature", False), "stronger": ("strength", True),
+    "weaker": ("strength", False), "richer": ("income", True), "poorer": ("income", False),
     "under": ("", False), "before": ("date year", False), "cheaper": ("price", False), "slower": ("speed", False),
 }  # fmt: skip
 

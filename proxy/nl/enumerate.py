@@ -58,6 +58,8 @@ class Enumerator:
     schema: Schema
     linker: Linker
     combinations: int = 90
+    language: str = "en"
+    """In which names are shown, where all have one in it."""
 
     def candidates(
         self,
@@ -146,7 +148,7 @@ class Enumerator:
             for walk in walks:
                 if plan.absent_class is not None and (walk is None or len(walk.nodes) < 2):
                     continue
-                query = assemble(plan, tree, self.schema, absent_walk=walk)
+                query = assemble(plan, tree, self.schema, absent_walk=walk, language=self.language)
                 if query is None:
                     continue
                 seen = features(

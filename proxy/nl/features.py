@@ -31,7 +31,8 @@ def features(
     question = [stem(i.lower) for i in items if i.kind == "word" and i.lower not in STOPWORDS]
     asked = set(question)
     terms: list[Attribute | ClassTerm] = [s.term for s in plan.shown]
-    terms += [c.attribute for c in (*plan.conditions, *plan.also, *plan.absent)]
+    terms += [c.attribute for c in (*plan.conditions, *plan.also, *plan.absent, *plan.either)]
+    terms += [x.attribute for c in plan.conditions for x in c.within] + ([plan.besides] if plan.besides is not None else [])
     if plan.group is not None:
         terms.append(plan.group)
     if plan.sorting is not None and plan.sorting.term is not None:
@@ -59,7 +60,9 @@ def features(
         if isinstance(x.term, Attribute) and context and not context & _owner_stems(x.term, linker)
         and owner(x.term) not in strong
     ]  # fmt: skip
-    condition_stems = {s for c in (*plan.conditions, *plan.also, *plan.absent) for s in stems(c.attribute.words[0])}
+    condition_stems = {
+        s for c in (*plan.conditions, *plan.also, *plan.absent, *plan.either) for s in stems(c.attribute.words[0])
+    }
     return {
         **scores,
         **coverage.features(plan, said, sketch),
@@ -100,6 +103,11 @@ def features(
         "having": float(plan.counted is not None),
         "absent": float(bool(plan.absent) or plan.absent_class is not None),
         "also": float(bool(plan.also)),
+        "either": float(bool(plan.either)),
+        "either_said": float(sketch.is_union == bool(plan.either or _has_alternatives(plan))),
+        "besides": float(plan.besides is not None),
+        "absent_shares_value": float(plan.absent_shares_value),
+        "scoped": float(any(c.within for c in plan.conditions)),
         "both_said": float(sketch.is_both == bool(plan.also)),
         "sketch_rank": float(rank),
         f"note:{sketch.note}": float(bool(sketch.note)),
@@ -108,6 +116,10 @@ def features(
 
 def _owner_stems(term: Attribute, linker: Linker) -> set[str]:
     return {s for w in linker.schema.classes[term.subject_class].words for s in stems(w)}
+
+
+def _has_alternatives(plan: Plan) -> bool:
+    return any(c.operator is Operator.IN or c.otherwise is not None for c in plan.conditions)
 
 
 def _is_identifier(term: Attribute | ClassTerm | None) -> bool:

@@ -74,11 +74,12 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A group: triples, filters, and groups of which no solution may exist."""
+    """A group: triples, filters, groups of which no solution may exist, and groups of which one must match (UNION)."""
 
     triples: tuple[Triple, ...] = ()
     filters: tuple[Filter, ...] = ()
     absent: tuple[Pattern, ...] = ()
+    either: tuple[Pattern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def iris(query: Query) -> Iterator[str]:
         for f in pattern.filters:
             if f.against is not None:
                 yield from iris(f.against)
-        for inner in pattern.absent:
+        for inner in (*pattern.absent, *pattern.either):
             yield from of_pattern(inner)
 
     yield from of_pattern(query.pattern)
@@ -233,6 +234,9 @@ class _Renderer:
         for t in dict.fromkeys(pattern.triples):
             verb = "a" if t.property == RDF_TYPE else self._iri(t.property)
             lines.append(f"{indent}?{t.subject} {verb} {self._term(t.object)} .")
+        for number, inner in enumerate(pattern.either):
+            lines += [f"{indent}{'} UNION {' if number else '{'}", *self._pattern(inner, indent + "  ")]
+        lines += [f"{indent}}}"] if pattern.either else []
         for f in pattern.filters:
             lines.append(f"{indent}FILTER({self._filter(f)})")
         for inner in pattern.absent:

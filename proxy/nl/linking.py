@@ -16,6 +16,7 @@ import numpy as np
 from proxy.index.normalise import normalise
 from proxy.index.values import ValueEntry
 from proxy.nl.english import NUMBER_WORDS
+from proxy.nl.languages import Labels, Language
 from proxy.nl.onnx import Encoder, Vectors
 from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.sketch import Item, Slot
@@ -83,8 +84,18 @@ class Linker:
             self.schema_stems.update(stems(e.words))
         self._verbs = frozenset(s[:_VERB] for s in self.schema_stems - nouns if len(s) >= _VERB)
         self.heads = self._only_heads()
+        self._labels: dict[str, Labels] = {}
         spoken = [*(c.words for c in self.classes), *(a.words for a in self.attributes), *((e.words,) for e in schema.edges)]
         encoder.encode([w for words in spoken for w in words[:2]])  # now, in batches: questions compare single words with them
+
+    def _labels_in(self, language: Language) -> Labels:
+        """What to read for the labels in *language*: the first words of the class or property, English ones if there are."""
+        if language.code not in self._labels:
+            found: dict[tuple[str, ...], set[str]] = {}
+            for label, words in self.schema.labels_in(language.code):
+                found.setdefault(language.loose(label), set()).add(words)
+            self._labels[language.code] = {k: next(iter(v)) for k, v in found.items() if k and len(v) == 1}
+        return self._labels[language.code]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of *texts*, by the encoder that the links rest on."""
@@ -92,9 +103,14 @@ class Linker:
 
     # -- values
 
-    def read(self, text: str) -> tuple[list[Item], list[ValueMention]]:
-        """Tokens of the question, those that make a value joined into one item, and the values."""
+    def read(self, text: str, language: Language | None = None) -> tuple[list[Item], list[ValueMention]]:
+        """Tokens of the question, those that make a value joined into one item, and the values.
+
+        language: of the question, where it is not English; its words of grammar come out in English.
+        """
         tokens = tokenize(text)
+        if language is not None:
+            tokens = language.canonical(tokens, self._labels_in(language))
         mentions: list[ValueMention] = []
         taken: list[tuple[int, int]] = []
         for m in _QUOTED.finditer(text):

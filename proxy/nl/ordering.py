@@ -104,6 +104,7 @@ def sorting(cur: Cursor) -> Ordering | None:
             "high",
             "low",
             "to",
+            "the",
             "highest",
             "lowest",
             "most",
@@ -147,6 +148,8 @@ def grouping(cur: Cursor) -> Slot | None:
             and "many" in cur.w
         ):
             start = i + 3
+        elif w in ("for", "in", "by", "across", "of", "from") and nxt == "different" and can_measure and w != "of":
+            start = i + 2
         if start is None:
             continue
         while start < len(cur.w) and cur.w[start] in ("of", "the", "different", "distinct"):
@@ -172,6 +175,23 @@ _ASKING = frozenset("which what the list show find give name".split())
 _MEASURES = frozenset("many much number numbers count counts amount most fewest least common top rate".split())
 
 
+def _is_listed(cur: Cursor, i: int) -> bool:
+    """Whether the extreme at *i* is one of several that are asked for: "the highest and lowest prices" are aggregates."""
+
+    def stands_at(k: int) -> bool:
+        return 0 <= k < len(cur.w) and cur.w[k] in _EXTREMES and cur.is_open(k)
+
+    if not stands_at(i) or any(x in _CONDITIONAL for x in cur.w[:i]):
+        return False
+    after = any(stands_at(k) and cur.w[k - 1] in ("and", ",") for k in range(i + 2, i + 7))
+    before = any(stands_at(k) and "and" in cur.w[k + 1 : i] for k in range(max(0, i - 6), i - 1))
+    return after or before
+
+
+_EXTREMES = frozenset("highest lowest greatest largest smallest maximum minimum max min average".split())
+_CONDITIONAL = frozenset("with has have having whose had that who".split())
+
+
 def superlative(cur: Cursor) -> Ordering | None:
     w, n = cur.w, len(cur.w)
     for i in range(n):
@@ -184,6 +204,8 @@ def superlative(cur: Cursor) -> Ordering | None:
             if before:
                 cur.take(start, i + 1)
                 return Ordering(Slot(before, "", start, i + 1), word == "last", 1, word)
+        if _is_listed(cur, i):
+            continue
         dimension: tuple[str, bool] | None = DIMENSIONS.get(word)
         if (
             dimension is None

@@ -17,6 +17,7 @@ class Patterns:
     """A pattern under construction; hands out variable names and remembers which attribute of which node has which."""
 
     schema: Schema
+    language: str = "en"
     names: set[str] = field(default_factory=set)
     nodes: list[str] = field(default_factory=list)
     triples: list[Triple] = field(default_factory=list)
@@ -80,11 +81,36 @@ class Patterns:
     def shown(self, node: str, a: Attribute) -> str:
         """As ``attribute``, and in one language where every instance has it in several."""
         var = self.attribute(node, a)
-        if (language := self.schema.language_of(a)) is not None:
+        if (language := self.schema.language_of(a, self.language)) is not None:
             one = Filter(var, Operator.LANGUAGE, (Literal(language),))
             if one not in self.filters:
                 self.filters.append(one)
         return var
+
+    def constrain_any(self, conditions: Sequence[tuple[str, Condition]]) -> tuple[Pattern, ...] | None:
+        """Require one of *conditions*, each with its node: by one FILTER where all of them have their attribute, else by the
+        patterns of a UNION, which are returned. None: one of them cannot be said so."""
+        parts: list[Patterns] = []
+        for node, c in conditions:
+            part = Patterns(self.schema, self.language, set(self.names))
+            part.constrain(node, c)
+            self.names |= part.names
+            parts.append(part)
+        nodes = {node for node, _ in conditions}
+        is_total = all(c.attribute.count >= self.schema.classes[c.attribute.subject_class].instances for _, c in conditions)
+        if len(nodes) == 1 and not is_total:
+            return tuple(Pattern(tuple(p.triples), tuple(p.filters)) for p in parts)
+        found: Filter | None = None
+        for node, c in reversed(conditions):
+            var = self.attribute(node, c.attribute)
+            values = c.literals or tuple(number_literal(n) for n in c.numbers)
+            if c.against is not None or c.otherwise is not None or not values or (c.attribute.is_temporal and c.numbers):
+                return None
+            found = Filter(
+                var, c.operator, values, is_text_number=c.attribute.is_text_number and bool(c.numbers), otherwise=found
+            )
+        self.filters += [found] if found is not None else []
+        return ()
 
     def constrain(self, node: str, c: Condition) -> None:
         """Add a condition: a plain equality goes into the triple, the rest into a FILTER."""
@@ -102,7 +128,7 @@ class Patterns:
             return
         if c.against is not None:
             self.filters.append(
-                Filter(var, c.operator, against=_over_all(self.schema, a, c.against), is_text_number=a.is_text_number)
+                Filter(var, c.operator, against=_over_all(self.schema, a, c.against, c.within), is_text_number=a.is_text_number)
             )
             return
         if c.literals:
@@ -144,10 +170,14 @@ def _years(var: str, a: Attribute, operator: Operator, years: Sequence[int]) -> 
             return [Filter(var, Operator.AT_LEAST, (day(first),)), Filter(var, Operator.LESS, (day(last + 1),))]
 
 
-def _over_all(schema: Schema, a: Attribute, aggregate: Aggregate) -> Query:
+def _over_all(schema: Schema, a: Attribute, aggregate: Aggregate, within: Sequence[Condition] = ()) -> Query:
     inner = Patterns(schema)
     node = inner.name("any " + schema.classes[a.subject_class].words[0])
     inner.triples.append(inner.type_triple(node, a.subject_class))
     inner.names.add(variable_name(a.words[0]))
     var = inner.attribute(node, replace(a, words=("any " + a.words[0],)))
-    return Query(Pattern(tuple(inner.triples)), (Column(var, aggregate, is_text_number=a.is_text_number),))
+    for c in within:
+        inner.constrain(node, replace(c, attribute=replace(c.attribute, words=("any " + c.attribute.words[0],))))
+    return Query(
+        Pattern(tuple(inner.triples), tuple(inner.filters)), (Column(var, aggregate, is_text_number=a.is_text_number),)
+    )

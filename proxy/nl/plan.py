@@ -22,7 +22,8 @@ class Shown:
 class Condition:
     """*attribute* compared with *literals* (or numbers), or with an aggregate of itself over all instances.
 
-    otherwise: a comparison of the same attribute that may hold in its place ("over 8 or under 5").
+    otherwise: a comparison of the same attribute that may hold in its place ("over 8 or under 5"). within: which instances
+    the aggregate runs over; empty: all.
     """
 
     attribute: Attribute
@@ -31,6 +32,7 @@ class Condition:
     numbers: tuple[float, ...] = ()
     against: Aggregate | None = None
     otherwise: Condition | None = None
+    within: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class Sorting:
 class Plan:
     """One reading of the whole question, before the classes are joined.
 
-    also: conditions of a second, parallel pattern. shares_value: the two patterns share what is shown, not the entity.
+    also: conditions of a second, parallel pattern. shares_value: the two patterns share what is shown, not the entity; so does
+    what must be absent, with *absent_shares_value*. either: conditions of which one must hold. besides: an attribute of another
+    class, shown in the same column as the first.
     """
 
     shown: tuple[Shown, ...]
@@ -72,13 +76,16 @@ class Plan:
     is_distinct: bool = False
     is_ask: bool = False
     shares_value: bool = False
+    either: tuple[Condition, ...] = ()
+    absent_shares_value: bool = False
+    besides: Attribute | None = None
 
     def classes(self) -> list[str]:
         """Classes that the main pattern must hold, the one that is asked about first."""
         terms = [s.term for s in self.shown if s.aggregate is None] + [s.term for s in self.shown]
         if self.group is not None:
             terms.append(self.group)
-        terms += [c.attribute for c in self.conditions]
+        terms += [c.attribute for c in (*self.conditions, *self.either)]
         if self.counted is not None and self.counted.term is not None:
             terms.append(self.counted.term)
         if self.sorting is not None and self.sorting.term is not None:

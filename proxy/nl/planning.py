@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.nl.anchors import Anchor
-from proxy.nl.conditions import TEXT_OPERATORS, Conditions
+from proxy.nl.conditions import SCOPED, TEXT_OPERATORS, Conditions
 from proxy.nl.ir import Aggregate, Operator
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.plan import Condition, CountCondition, Plan, Shown, Sorting, owner
 from proxy.nl.readings import Choice, Readings
 from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.sketch import EVERYTHING, Item, Sketch
+from proxy.nl.variants import Places, variants
 from proxy.nl.words import STOPWORDS, stems
 
 _ATTRIBUTES_MOST = 20
@@ -68,7 +69,15 @@ class Planner:
         if not parts:
             return
         for chosen in _best_first(parts, self.combinations):
-            yield from self._plans_of(chosen, sketch)
+            places = self._places(chosen, sketch)
+            for plan, scores in self._plans_of(chosen, sketch):
+                yield from variants(plan, scores, sketch, places, self.schema)
+
+    def _places(self, chosen: Sequence[Choice], sketch: Sketch) -> Places:
+        starts = {i.mention: i.start for i in self.items if i.mention >= 0}
+        conditions = [(c, c.value) for c in chosen if isinstance(c.value, Condition)]
+        of = {value: starts.get(c.mention, c.at) for c, value in conditions}
+        return Places.read(of, {value: c.at for c, value in conditions if c.mention == SCOPED}, sketch, self.items)
 
     def _plans_of(self, chosen: Sequence[Choice], sketch: Sketch) -> Iterator[tuple[Plan, dict[str, float]]]:
         items, anchors = self.items, self.anchors

@@ -9,13 +9,14 @@ from __future__ import annotations
 import heapq
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueEntry
+from proxy.nl.languages import shipped
 from proxy.nl.words import Splitter, is_opaque, local_name, stems
 from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDFS, RDFS_LABEL, XSD
 
@@ -138,6 +139,7 @@ class Schema:
             datatype = max(sorted(types), key=lambda t: types[t])
             is_text_number = datatype not in NUMERIC | TEMPORAL and values is not None and self._all_numbers(values, c, p)
             self.attributes.append(Attribute(c, (p,), datatype, self.property_words(p), sum(types.values()), is_text_number))
+        self._languages_at: dict[tuple[str, str], frozenset[str]] = {}
         self._names_at: dict[Attribute, Attribute] = {}
         self._compose(into)
         self._relate()
@@ -217,24 +219,48 @@ class Schema:
         self.relations = frozenset(found)
         self.__dict__.pop("attributes_of", None)  # it was needed for the names, and lacks what has just been found
 
-    def language_of(self, a: Attribute) -> str | None:
-        """English, where every instance has *a* in it and in other languages; None: show it as it is."""
-        languages = self.index.languages.get(a.path[-1], frozenset())
+    def language_of(self, a: Attribute, wanted: str = "en") -> str | None:
+        """The language *wanted*, or else English, where every instance has *a* in it and in others; None: show it as it is."""
+        languages = self._languages(a)
         if len(a.path) > 1 or a.datatype != RDF_LANG_STRING or len(languages) < 2 or "en" not in languages:
             holder = self._names_at.get(a)
-            return self.language_of(holder) if holder is not None else None
+            return self.language_of(holder, wanted) if holder is not None else None
         is_in_all = a.count >= 0.98 * len(languages) * self.classes[a.subject_class].instances
-        return "en" if is_in_all else None
+        return (wanted if wanted in languages else "en") if is_in_all else None
+
+    def _languages(self, a: Attribute) -> frozenset[str]:
+        """Languages in which instances have *a*: the property's, as far as examples of this class have them."""
+        everywhere = self.index.languages.get(a.path[-1], frozenset())
+        if self._values is None or len(everywhere) < 2 or len(a.path) > 1:
+            return everywhere
+        key = (a.subject_class, a.path[0])
+        if key not in self._languages_at:
+            found = self._values.examples(*key, 60)
+            self._languages_at[key] = everywhere & {e.language for e in found if e.language}
+        return self._languages_at[key]
 
     # -- words
 
     def term_words(self, iri: str) -> tuple[str, ...]:
         """Labels (English first), then the local name cut into words; never empty."""
-        found = [t.lower() for t, lang in sorted(self._labels.get(iri, ()), key=lambda x: not (x[1] or "en").startswith("en"))]
+        labels = sorted(self._labels.get(iri, ()), key=lambda x: not (x[1] or "en").startswith("en"))
+        found = [t.lower() for t, _ in labels]
         name = local_name(iri)
         if not (found and is_opaque(name)):
             found.append(self.splitter.words(name) or name.lower())
+        for text, tag in labels:
+            spoken = shipped().get((tag or "").split("-")[0].lower())
+            if spoken is not None and (english := spoken.in_english(text)) is not None:
+                found.append(english)
         return tuple(dict.fromkeys(found))
+
+    def labels_in(self, code: str) -> Iterator[tuple[str, str]]:
+        """(label, first words) of each class and property that has a label in the language *code*."""
+        properties = {p for a in self.attributes for p in a.path} | {e.property for e in self.edges}
+        for iri in sorted(self.classes.keys() | properties):
+            for text, tag in self._labels.get(iri, ()):
+                if (tag or "").split("-")[0].lower() == code:
+                    yield text, self.classes[iri].words[0] if iri in self.classes else self.property_words(iri)[0]
 
     def class_words(self, iri: str) -> tuple[str, ...]:
         """As ``term_words``, without a prefix that only says "this table is for look-up"."""
@@ -294,9 +320,7 @@ class Schema:
                 best = (score, a)
         if best is None:
             # Nothing is called a name: the one text that is different for every instance serves as one.
-            unique = [
-                a for a in self.attributes_of.get(class_, ()) if not (a.is_number or a.is_temporal) and self.is_unique(a)
-            ]
+            unique = [a for a in self.attributes_of.get(class_, ()) if not (a.is_number or a.is_temporal) and self.is_unique(a)]
             return unique[0] if len(unique) == 1 else None
         return best[1]
 

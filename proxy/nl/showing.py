@@ -46,9 +46,10 @@ def select(cur: Cursor, superlative: Ordering | None) -> tuple[Slot, ...]:
         slots.append(Slot(s.context, "", s.at, s.to))
     if any(s.words and s.aggregate is Aggregate.COUNT for s in slots):
         slots = [s for s in slots if s.words or s.context]
-    unique: dict[tuple[str, Aggregate | None], Slot] = {}
+    unique: dict[tuple[str, str, Aggregate | None], Slot] = {}
     for s in slots:
-        unique[s.words, s.aggregate] = s
+        # "the name of a building along with the name of a company": the same words about two things.
+        unique[s.words, s.context if s.words in ("name", "names", "id", "ids") else "", s.aggregate] = s
     return tuple(unique.values())
 
 

@@ -40,7 +40,10 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """*slot* compared with numbers, a value mention, a *text*, or (``against``) an aggregate of itself. at: item position."""
+    """*slot* compared with numbers, a value mention, a *text*, or (``against``) an aggregate of itself. at: item position.
+
+    is_scoped: the aggregate runs over the instances that the rest of the question describes ("than all ferries of 1990").
+    """
 
     operator: Operator
     slot: Slot | None
@@ -49,6 +52,7 @@ class Comparison:
     against: Aggregate | None = None
     text: str = ""
     at: int = 0
+    is_scoped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,13 +37,21 @@ def verbalise(plan: Plan, schema: Schema) -> str:
             named.add(anchor_words)
     for c in (*plan.conditions, *plan.also):
         parts.append(("and " if len(parts) > 2 else "") + _condition(c, schema, subject))
+    if plan.either:
+        parts.append(" or ".join(_condition(c, schema, subject) for c in plan.either))
+    if plan.besides is not None:
+        parts.append(f"and {plan.besides.words[0]} of {schema.classes[plan.besides.subject_class].words[0]}")
     if plan.counted is not None:
         what = words(plan.counted.term) if plan.counted.term is not None else "them"
         spoken = "" if plan.counted.aggregate is Aggregate.COUNT else f"{_SPOKEN[plan.counted.aggregate]} "
         parts.append(f"with {spoken}{_COMPARED[plan.counted.operator]} {plan.counted.number:g} {what}")
     if plan.absent_class is not None or plan.absent:
         what = schema.classes[plan.absent_class].words[0] if plan.absent_class else ""
-        parts.append("without " + what + " ".join(_condition(c, schema, subject) for c in plan.absent))
+        parts.append(
+            ("without any " if plan.absent_shares_value else "without ")
+            + what
+            + " ".join(_condition(c, schema, subject) for c in plan.absent)
+        )
     if plan.group is not None:
         parts.append(f"for each {words(plan.group)}")
     if plan.sorting is not None:
@@ -80,7 +88,8 @@ def _condition(c: Condition, schema: Schema, subject: str) -> str:
     owner_words = schema.classes[c.attribute.subject_class].words[0]
     name = c.attribute.words[0] if owner_words == subject else f"{owner_words} {c.attribute.words[0]}"
     if c.against is not None:
-        return f"with {name} {_COMPARED[c.operator]} the {_SPOKEN[c.against]}"
+        inside = " of those " + " and ".join(_condition(x, schema, subject) for x in c.within) if c.within else ""
+        return f"with {name} {_COMPARED[c.operator]} the {_SPOKEN[c.against]}{inside}"
     if c.otherwise is not None:
         return f"with {name} " + " or ".join(f"{_COMPARED[x.operator]} {x.numbers[0]:g}" for x in (c, c.otherwise))
     values = " or ".join([x.lexical for x in c.literals] or [f"{n:g}" for n in c.numbers])
