@@ -13,19 +13,31 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import zlib
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 # A script's own folder comes first on the path, and this one holds a gate.py: the package must win.
 sys.path[0] = str(Path(__file__).resolve().parents[1])
+# ruff: noqa: E402
 
+from benchmarks.fit_ranking import softmax_fit
+from proxy.nl.evidence import Seen, evidence
+from proxy.nl.gate import Gate
+
+FOLDS = 5
 KEPT = 40
 """Candidates of a question that are noted: a ranking of other weights chooses among them."""
 
 
 def collect(args: argparse.Namespace) -> None:
     from benchmarks.questions import Gold, build, load, run
-    from proxy.nl.evidence import Seen, traits
+    from proxy.nl.evidence import traits
     from proxy.nl.onnx import OnnxEncoder
     from proxy.query.model import ParsedQuery
     from proxy.query.operation import Question
@@ -73,6 +85,157 @@ def collect(args: argparse.Namespace) -> None:
             print(folder.name, len(records[args.first :: args.every]), flush=True)
 
 
+Matrix = NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Case:
+    """A candidate that would be run: what the gate sees of it, with execution and without, and whether it is wrong."""
+
+    kg: str
+    question: int
+    is_chosen: bool
+    is_wrong: bool
+    executed: dict[str, float]
+    unexecuted: dict[str, float]
+
+
+def cases(records: list[dict[str, Any]], *, execute: int, l2: float) -> list[Case]:
+    """Choose for every question by a ranking that was fitted on other graphs, as the pipeline does, and note what is run."""
+    names = sorted({k for r in records for c in r["candidates"] for k in c["x"]})
+    at = {k: i for i, k in enumerate(names)}
+    groups: list[tuple[Matrix, NDArray[np.bool_]]] = []
+    for r in records:
+        x = np.zeros((len(r["candidates"]), len(names)))
+        for i, c in enumerate(r["candidates"]):
+            for k, v in c["x"].items():
+                x[i, at[k]] = v
+        groups.append((x, np.array([c["right"] for c in r["candidates"]])))
+    sd = np.maximum(np.concatenate([x for x, _ in groups]).std(axis=0), 0.02)
+    folds = [fold_of(r["kg"]) for r in records]
+    out: list[Case] = []
+    for fold in range(FOLDS):
+        train = [(x / sd, y) for (x, y), f in zip(groups, folds, strict=True) if f != fold and y.any() and not y.all()]
+        weights = softmax_fit(train, np.zeros(len(names)), l2=l2) / sd
+        for n, record in enumerate(records):
+            if folds[n] == fold:
+                out += _run(n, record, groups[n][0] @ weights, execute)
+    return out
+
+
+def _run(n: int, record: dict[str, Any], scores: Matrix, execute: int) -> list[Case]:
+    order = np.argsort(-scores, kind="stable")
+    ranked = [record["candidates"][i] for i in order]
+    ordered = scores[order].tolist()
+    run = [i for i, c in enumerate(ranked[: 3 * execute]) if c["ask"] or not c["t"].get("proved")][:execute]
+    if not run:
+        return []
+    seen: list[Seen | None] = [None] * len(ranked)
+    for i in run:
+        seen[i] = Seen(*ranked[i]["seen"]) if ranked[i]["seen"] is not None else None
+
+    def adjusted(i: int) -> float:
+        mine = seen[i]
+        if mine is None:
+            return ordered[i] - 4.5
+        agreeing = sum(1 for j in run if j != i and (other := seen[j]) is not None and other.signature == mine.signature)
+        return ordered[i] - 1.5 if mine.is_nothing else ordered[i] + 0.3 * agreeing
+
+    chosen = max(run, key=adjusted)
+    out = []
+    for i in run:
+        known = ranked[i]["t"]
+        out.append(
+            Case(
+                record["kg"], n, i == chosen, not ranked[i]["right"],
+                evidence(known, ordered, i, seen), evidence(known, ordered, i, seen, is_executed=False),
+            )
+        )  # fmt: skip
+    return out
+
+
+def fold_of(kg: str) -> int:
+    return zlib.crc32(kg.encode()) % FOLDS
+
+
+def logistic(found: list[dict[str, float]], wrong: NDArray[np.bool_], *, l2: float) -> tuple[dict[str, float], float]:
+    """Weights of the raw values, and the bias: standardised, L2, by Newton's method."""
+    names = sorted({k for f in found for k in f})
+    x = np.array([[f.get(k, 0.0) for k in names] for f in found])
+    mean, sd = x.mean(axis=0), x.std(axis=0)
+    used = sd > 1e-9
+    z = np.column_stack([(x[:, used] - mean[used]) / sd[used], np.ones(len(x))])
+    penalty = np.full(z.shape[1], l2)
+    penalty[-1] = 0.0
+    w, y = np.zeros(z.shape[1]), wrong.astype(float)
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-z @ w))
+        hessian = (z * (p * (1 - p))[:, None]).T @ z / len(y) + np.diag(penalty)
+        w -= np.linalg.solve(hessian, z.T @ (p - y) / len(y) + penalty * w)
+    raw = w[:-1] / sd[used]
+    kept = [n for n, u in zip(names, used, strict=True) if u]
+    return dict(zip(kept, raw.tolist(), strict=True)), float(w[-1] - raw @ mean[used])
+
+
+def auc(risk: Matrix, wrong: NDArray[np.bool_]) -> float:
+    """Probability that a wrong one has a greater risk than a right one; ties count half."""
+    right, bad = np.sort(risk[~wrong]), risk[wrong]
+    below, upto = np.searchsorted(right, bad, "left"), np.searchsorted(right, bad, "right")
+    return float(((below + upto) / 2).mean() / len(right))
+
+
+def figures(risk: Matrix, wrong: NDArray[np.bool_]) -> dict[str, float]:
+    """What the gate is worth: AUC, calibration error in ten bins, false positives where 80 % of the wrong ones are found."""
+    threshold = np.sort(risk[wrong])[int(0.2 * wrong.sum())]
+    bins = np.clip((risk * 10).astype(int), 0, 9)
+    error = sum(abs(wrong[bins == b].mean() - risk[bins == b].mean()) * (bins == b).mean() for b in np.unique(bins))
+    low = risk < 0.5
+    return {
+        "auc": auc(risk, wrong),
+        "ece": float(error),
+        "fpr_at_recall_80": float((risk[~wrong] >= threshold).mean()),
+        "share_below_half": float(low.mean()),
+        "right_below_half": float(1 - wrong[low].mean()),
+    }
+
+
+def fit(args: argparse.Namespace) -> None:
+    records = [json.loads(line) for path in args.collected for line in Path(path).read_text().splitlines()]
+    left_out = set(args.without.read_text().split()) if args.without else set()
+    records = [r for r in records if r["candidates"] and r["kg"] not in left_out]
+    found = cases(records, execute=args.execute, l2=args.ranking_l2)
+    wrong = np.array([c.is_wrong for c in found])
+    folds = np.array([fold_of(c.kg) for c in found])
+    chosen = np.array([c.is_chosen for c in found])
+    graphs = len({c.kg for c in found})
+    print(f"{chosen.sum()} questions, {graphs} graphs; right {1 - wrong[chosen].mean():.3f}")
+    document: dict[str, Any] = {
+        "note": "Fitted by benchmarks/gate.py on the engine's choices for questions about many graphs (docs/questions.md).",
+        "questions": int(chosen.sum()), "graphs": graphs,
+    }  # fmt: skip
+    for name in ("executed", "unexecuted"):
+        known = [getattr(c, name) for c in found]
+        risk = np.zeros(len(found))
+        for fold in range(FOLDS):
+            train = np.flatnonzero(folds != fold)
+            weights, bias = logistic([known[i] for i in train], wrong[train], l2=args.l2)
+            gate = Gate(weights, bias)
+            for i in np.flatnonzero(folds == fold):
+                risk[i] = gate.risk(known[i])
+        result = {k: round(v, 3) for k, v in figures(risk[chosen], wrong[chosen]).items()}
+        print(name, result)
+        for low in np.arange(0, 1, 0.1):
+            held = chosen & (risk >= low) & (risk < low + 0.1)
+            if held.any():
+                print(f"  {low:.1f}  {held.sum():5}  stated {risk[held].mean():.2f}  wrong {wrong[held].mean():.2f}")
+        weights, bias = logistic(known, wrong, l2=args.l2)
+        document[name] = {
+            "out_of_fold": result, "bias": round(bias, 4), "weights": {k: round(v, 4) for k, v in weights.items()},
+        }  # fmt: skip
+    if args.output:
+        args.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -85,6 +248,14 @@ def main() -> None:
     c.add_argument("--threads", type=int, default=1)
     c.add_argument("--most-bytes", type=int, default=100_000, help="of a packed graph; larger ones are left out")
     c.set_defaults(run=collect)
+    f = commands.add_parser("fit")
+    f.add_argument("collected", nargs="+")
+    f.add_argument("-o", "--output", type=Path)
+    f.add_argument("--l2", type=float, default=0.01)
+    f.add_argument("--ranking-l2", type=float, default=0.003)
+    f.add_argument("--without", type=Path, help="file with the names of graphs to leave out")
+    f.add_argument("--execute", type=int, default=4)
+    f.set_defaults(run=fit)
     args = parser.parse_args()
     args.run(args)
 

@@ -191,13 +191,18 @@ class ValidationSettings(Struct, frozen=True, kw_only=True):
 
 
 class NlSettings(Struct, frozen=True, kw_only=True):
-    """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; empty: the packaged one."""
+    """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; empty: the packaged one.
+    *memory*: folder of what people confirmed; empty: nothing is kept."""
 
     enabled: bool = True
     encoder: str = ""
     max_candidates: Positive = 400
     execute: Positive = 4
+    correct_above: Fraction = 0.5
+    corrections: Count = 3
+    execution_feedback: bool = True
     abstain_below: Fraction = 0.35
+    memory: str = "var/memory"
     row_limit: Positive = 10_000
     timeout_s: Seconds = 20.0
     threads: Count = 0
@@ -544,7 +549,7 @@ def _resolve(values: dict[str, Any], folder: Path) -> None:
     """Make the paths of a file relative to that file, so that it means the same wherever the command is started."""
     if "backend.load" in values:
         values["backend.load"] = tuple(str(folder / p) for p in values["backend.load"])
-    for key in ("nl.encoder", "plugins.directory", "index.directory", "access.keys_file"):
+    for key in ("nl.encoder", "nl.memory", "plugins.directory", "index.directory", "access.keys_file"):
         if values.get(key):
             values[key] = str(folder / values[key])
 

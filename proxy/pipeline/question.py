@@ -1,4 +1,5 @@
-"""From a question to the query that answers it: propose, validate, execute the best few under bounds, choose, or abstain.
+"""From a question to the query that answers it: propose, validate, execute the best few under bounds, choose; if the choice is
+risky, correct it; if it stays so, abstain.
 
 The chosen query then goes the way of every query (pipeline/sparql.py) and has no privilege there. Generated queries are
 SELECT or ASK.
@@ -8,33 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from proxy.backends.base import Backend
-from proxy.errors import Abstained, BackendError, MalformedQuery, MalformedRequest, ModelError
-from proxy.index.support import SupportIndex
+from proxy.errors import Abstained, MalformedRequest, ModelError
 from proxy.nl.engine import Proposal, QuestionEngine
 from proxy.nl.enumerate import Candidate
-from proxy.nl.rank import choose, confidence, row_values
+from proxy.nl.requirements import Requirements
+from proxy.pipeline.contest import ALL_ON, CANDIDATE_MOST_S, Contest, Switches, Vet
+from proxy.pipeline.correction import Correction, correct
 from proxy.pipeline.dataset import Dataset
-from proxy.query.model import ParsedQuery
 from proxy.query.operation import Question
-from proxy.query.parse import parse
-from proxy.validation.check import check
-from proxy.validation.finding import Finding, Severity
+from proxy.validation.finding import Finding
 
 AT_ONCE = 2
 """Questions that are worked on at the same time in one event loop; the others wait. One uses its threads fully."""
-CANDIDATE_MOST_S = 5.0
-"""For one candidate's execution: it only gathers evidence, and a bad join must not hold the answer up."""
-_TRIED = 3
-"""Times ``execute``: how many candidates are looked at to find that many worth executing."""
+MOST_CHARACTERS = 4_000
+"""Two pages of text. Linking looks at every run of words, so that its time grows faster than the text."""
 
-Vet = Callable[[ParsedQuery, str], Awaitable[bool]]
-"""(query, its text) → whether it may be tried."""
+Told = Callable[[str, dict[str, Any]], None]
+"""(stage, what it found): called in the event loop as soon as the stage is done."""
+Answer = TypeVar("Answer")
 
 _limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
@@ -44,24 +41,31 @@ class Translation:
     """A question, answered by *query*.
 
     risk: probability that the query is not what was meant, 0 to 1. status: ``ok``; ``empty`` where the query was run and has no
-    solutions; ``unexecuted`` where no candidate could be run. account: how it came about, JSON-ready.
+    solutions; ``unexecuted`` where no candidate could be run. account: how it came about, JSON-ready. calls: requests to the
+    backend that it took.
     """
 
     query: str
     risk: float
     status: str
     account: dict[str, Any]
+    calls: int = 0
 
 
-MOST_CHARACTERS = 4_000
-"""Two pages of text. Linking looks at every run of words, so that its time grows faster than the text."""
-
-
-async def translate(question: Question, dataset: Dataset, *, vet: Vet | None = None) -> Translation:
+async def translate(
+    question: Question,
+    dataset: Dataset,
+    *,
+    vet: Vet | None = None,
+    told: Told = lambda stage, found: None,
+    switches: Switches = ALL_ON,
+) -> Translation:
     """Find the query that *question* asks for.
 
     Args:
         vet: asked before a candidate is tried on the backend; False drops it. None: all may be.
+        told: hears of every stage.
+        switches: parts to leave out, for measuring them.
     Raises:
         Abstained: nothing good enough was found; the account says what was understood.
         ModelError: there is no engine, or it ran out of time.
@@ -73,100 +77,93 @@ async def translate(question: Question, dataset: Dataset, *, vet: Vet | None = N
     if engine is None or index is None:
         raise ModelError("; ".join(dataset.reasons()) or "questions are not enabled for this dataset")
     started = time.perf_counter()
-    proposal = await _propose(engine, question, settings.timeout_s)
+    deadline = started + settings.timeout_s
+    proposal = await _propose(engine, question, settings.timeout_s, told)
     account = proposal.account
     proposed = time.perf_counter()
-    worth = await _validated(proposal.candidates, index, question, settings.execute, vet)
-    validated = time.perf_counter()
-    remaining_s = min(CANDIDATE_MOST_S, max(0.5, settings.timeout_s - (validated - started)))
-    answers = await _execute(
-        [c for c, _ in worth], dataset.backend, question, row_limit=settings.row_limit, timeout_s=remaining_s
-    )
-    account["timings_ms"] |= {
-        "proposal": round(1000 * (proposed - started), 1),
-        "validation": round(1000 * (validated - proposed), 1),
-        "execution": round(1000 * (time.perf_counter() - validated), 1),
-    }
-    best = choose([c for c, _ in worth], answers)
-    if best is None:
+    if not settings.execution_feedback:
+        switches = replace(switches, execution_feedback=False)
+    contest = Contest(question, index, dataset.backend, settings.row_limit, switches, vet)
+    timeout_s = min(CANDIDATE_MOST_S, max(0.5, deadline - proposed))
+    await contest.enter(proposal.candidates, wanted=settings.execute, timeout_s=timeout_s)
+    executed = time.perf_counter()
+    told("execution", {"executed": _executed(contest)})
+    first = contest.best()
+    if first is None:
         account |= {"query": None, "risk": 1.0, "findings": []}
         raise Abstained("no part of the question could be related to this graph", account=account)
-    chosen, findings = worth[best]
-    risk = round(1.0 - confidence([c for c, _ in worth], best, answers), 3)
+    found = Correction(first, contest.risk(first))
+    fires = found.risk >= settings.correct_above
+    gate = {"risk": round(found.risk, 3), "correct_above": settings.correct_above, "fires": fires}
+    account["gate"] = gate
+    told("gate", gate | {"words": first.candidate.words, "findings": [_finding(f) for f in first.findings]})
+    if fires and switches.corrector:
+
+        async def revise(requirements: Requirements) -> list[Candidate]:
+            return await _in_worker(lambda: engine.revise(proposal.understanding, requirements), deadline)
+
+        found = await correct(
+            contest, first, found.risk, proposal.understanding, engine.schema, revise,
+            above=settings.correct_above, budget=settings.corrections, timeout_s=timeout_s, told=told,
+        )  # fmt: skip
+    account["timings_ms"] |= {
+        "proposal": round(1000 * (proposed - started), 1),
+        "execution": round(1000 * (executed - proposed), 1),
+        "correction": round(1000 * (time.perf_counter() - executed), 1),
+    }
+    return _given(found, contest, account, least=settings.abstain_below)
+
+
+def _given(found: Correction, contest: Contest, account: dict[str, Any], *, least: float) -> Translation:
+    """The answer with its account.
+
+    Raises:
+        Abstained: its probability of being right is under *least*.
+    """
+    chosen, risk = found.entry.candidate, round(found.risk, 3)
     account |= {
         "query": chosen.sparql,
         "words": chosen.words,
         "risk": risk,
-        "findings": [_finding(f) for f in findings],
-        "executed": [
-            {"words": c.words, "solutions": None if a is None else len(a)} for (c, _), a in zip(worth, answers, strict=True)
-        ],
+        "findings": [_finding(f) for f in found.entry.findings],
+        "executed": _executed(contest),
+        "corrections": found.steps,
+        "endpoint_calls": contest.calls,
     }
-    if 1.0 - risk < settings.abstain_below:
+    if 1.0 - risk < least:
+        guesses = sorted(contest.entries, key=contest.risk)[:3]
+        account["guesses"] = [{"words": e.candidate.words, "query": e.candidate.sparql} for e in guesses]
         raise Abstained(f"the best reading of the question ({chosen.words}) is too uncertain: risk {risk:.2f}", account=account)
-    rows = answers[best]
+    rows = found.entry.rows
     status = "unexecuted" if rows is None else "ok" if rows else "empty"
-    return Translation(chosen.sparql, risk, status, account)
+    return Translation(chosen.sparql, risk, status, account, contest.calls)
 
 
-async def _propose(engine: QuestionEngine, question: Question, timeout_s: float) -> Proposal:
-    """Run the engine in a worker thread; the place in the queue is held until the thread is done, even past the deadline."""
+async def _propose(engine: QuestionEngine, question: Question, timeout_s: float, told: Told) -> Proposal:
+    loop = asyncio.get_running_loop()
+
+    def tell(stage: str, found: dict[str, Any]) -> None:
+        loop.call_soon_threadsafe(told, stage, found)
+
+    return await _in_worker(lambda: engine.propose(question, told=tell), time.perf_counter() + timeout_s)
+
+
+async def _in_worker(work: Callable[[], Answer], deadline: float) -> Answer:
+    """Do *work* of the engine in a worker thread; the place in the queue is held until it is done, even past the deadline."""
     loop = asyncio.get_running_loop()
     limiter = _limiters.setdefault(loop, asyncio.Semaphore(AT_ONCE))
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(max(0.0, deadline - time.perf_counter())):
             await limiter.acquire()
-            work = loop.run_in_executor(None, engine.propose, question)
-            work.add_done_callback(lambda _: limiter.release())
-            return await asyncio.shield(work)
+            done = loop.run_in_executor(None, work)
+            done.add_done_callback(lambda _: limiter.release())
+            return await asyncio.shield(done)
     except TimeoutError as exc:
-        raise ModelError(f"the question engine had no candidates after {timeout_s:g} s") from exc
+        raise ModelError("the question engine had no candidates after [nl] timeout_s") from exc
 
 
-async def _validated(
-    candidates: Sequence[Candidate], index: SupportIndex, question: Question, wanted: int, vet: Vet | None
-) -> list[tuple[Candidate, tuple[Finding, ...]]]:
-    """The first *wanted* candidates that parse and are not proved empty (an ASK may be false: it stays)."""
-    kept: list[tuple[Candidate, tuple[Finding, ...]]] = []
-    for c in candidates[: _TRIED * wanted]:
-        try:
-            parsed = parse(c.sparql)
-        except MalformedQuery:
-            continue
-        if not isinstance(parsed, ParsedQuery):
-            continue
-        findings = check(parsed, index, dataset=question.dataset)
-        if not c.query.is_ask and any(f.severity is Severity.PROVED_EMPTY for f in findings):
-            continue
-        if vet is not None and not await vet(parsed, c.sparql):
-            continue
-        kept.append((c, findings))
-        if len(kept) == wanted:
-            break
-    return kept
-
-
-async def _execute(
-    candidates: Sequence[Candidate], backend: Backend, question: Question, *, row_limit: int, timeout_s: float
-) -> list[list[tuple[object, ...]] | None]:
-    """The rows of each, None for one that failed or was not run.
-
-    A question with a dataset description of its own is not executed here: our own queries see the default dataset only.
-    """
-    if question.dataset:
-        return [None for _ in candidates]
-
-    async def run(c: Candidate) -> list[tuple[object, ...]] | None:
-        try:
-            if c.query.is_ask:
-                return [(await backend.ask(c.sparql, timeout_s=timeout_s),)]
-            text = c.sparql if c.query.limit is not None else f"{c.sparql}\nLIMIT {row_limit}"
-            found = await backend.select(text, timeout_s=timeout_s, limit_rows=row_limit)
-        except BackendError:
-            return None
-        return row_values(found.rows)
-
-    return list(await asyncio.gather(*(run(c) for c in candidates)))
+def _executed(contest: Contest) -> list[dict[str, Any]]:
+    return [{"words": e.candidate.words, "solutions": None if e.rows is None else len(e.rows)} for e in contest.entries]
 
 
 def _finding(f: Finding) -> dict[str, Any]:

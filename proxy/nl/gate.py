@@ -1,0 +1,49 @@
+"""The gate: the probability that a query is not what was meant, from what is known of it (``evidence``).
+
+A logistic model of about a hundred numbers, fitted on what the engine chose for questions about graphs that it was not fitted
+on (docs/questions.md, "The gate"). There are two: one that sees what running the queries brought, and one that does not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+FILE = "gate.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """*weights* by name of evidence, and *bias*. What has no weight is not looked at."""
+
+    weights: Mapping[str, float]
+    bias: float
+
+    def risk(self, known: Mapping[str, float]) -> float:
+        """P(wrong), 0 to 1."""
+        z = self.bias + sum(w * known.get(name, 0.0) for name, w in self.weights.items())
+        return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, z))))
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Gate:
+        """From the numbers of a file; *bias* and *weights* must be there."""
+        return cls({str(k): float(v) for k, v in document["weights"].items()}, float(document["bias"]))
+
+
+@lru_cache(maxsize=1)
+def shipped_gates() -> tuple[Gate, Gate]:
+    """The gates that come with the package: with and without execution feedback."""
+    text = (resources.files("proxy.nl") / "models" / FILE).read_text(encoding="utf-8")
+    loaded = json.loads(text)
+    return Gate.of(loaded["executed"]), Gate.of(loaded["unexecuted"])
+
+
+def risk_of(known: Mapping[str, float], *, is_executed: bool) -> float:
+    """P(wrong) by the shipped gate, with or without what execution brought."""
+    executed, unexecuted = shipped_gates()
+    return (executed if is_executed else unexecuted).risk(known)

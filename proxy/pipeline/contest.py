@@ -1,0 +1,163 @@
+"""The contest of one question's queries: which were validated and run, what they brought, and which is best so far.
+
+Every bound on what a question may cost the backend is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from proxy.backends.base import Backend
+from proxy.errors import BackendError, MalformedQuery
+from proxy.index.support import SupportIndex
+from proxy.nl.enumerate import Candidate
+from proxy.nl.evidence import Seen, evidence, traits
+from proxy.nl.gate import risk_of
+from proxy.nl.rank import choose, row_values
+from proxy.query.model import ParsedQuery
+from proxy.query.operation import Question
+from proxy.query.parse import parse
+from proxy.validation.check import check
+from proxy.validation.finding import Finding, Severity
+
+CALLS_MOST = 8
+"""Requests to the backend for finding one query; the query itself is one more."""
+CANDIDATE_MOST_S = 5.0
+"""For one candidate's execution: it only gathers evidence, and a bad join must not hold the answer up."""
+_TRIED = 3
+"""Times as many candidates are looked at as are wanted for execution."""
+
+Vet = Callable[[ParsedQuery, str], Awaitable[bool]]
+"""(query, its text) → whether it may be tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switches:
+    """Parts that can be turned off, to measure what each is worth. execution_feedback: gate and corrector see what queries
+    bring."""
+
+    consensus: bool = True
+    validator: bool = True
+    gate: bool = True
+    corrector: bool = True
+    execution_feedback: bool = True
+
+
+ALL_ON = Switches()
+
+
+@dataclass(slots=True)
+class Entry:
+    """A candidate in the contest. rows: None where it was not run, or failed."""
+
+    candidate: Candidate
+    findings: tuple[Finding, ...]
+    traits: dict[str, float]
+    rows: list[tuple[object, ...]] | None = None
+    seen: Seen | None = None
+
+
+@dataclass(slots=True)
+class Contest:
+    """Gathers entries and compares them.
+
+    vet: asked before a candidate is tried; False drops it. calls: requests to the backend so far.
+    """
+
+    question: Question
+    index: SupportIndex
+    backend: Backend
+    row_limit: int
+    switches: Switches = ALL_ON
+    vet: Vet | None = None
+    entries: list[Entry] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    calls: int = 0
+    _known: set[str] = field(default_factory=set)
+
+    async def enter(self, ranked: Sequence[Candidate], *, wanted: int, timeout_s: float) -> list[Entry]:
+        """Take in the first *wanted* of *ranked* that are new, parse, and are not proved empty, and run them.
+
+        An ASK may be false: it is not proved empty. Past ``CALLS_MOST`` nothing is run. Returns what was taken in.
+        """
+        self.scores = sorted([*self.scores, *(c.score for c in ranked if c.sparql not in self._known)], reverse=True)
+        taken: list[Entry] = []
+        for candidate in ranked[: _TRIED * wanted]:
+            if candidate.sparql in self._known:
+                continue
+            self._known.add(candidate.sparql)
+            findings = await self._findings(candidate)
+            if findings is not None:
+                severities = Counter(str(f.severity) for f in findings)
+                known = traits(self.question.text, candidate.plan, candidate.words, candidate.features, severities)
+                taken.append(Entry(candidate, findings, known))
+            if len(taken) == wanted:
+                break
+        await self._run(taken[: max(0, CALLS_MOST - self.calls)], timeout_s)
+        self.entries += taken
+        return taken
+
+    def best(self) -> Entry | None:
+        """The entry to give, by the ranking's score and by what running it and the others brought."""
+        consensus = {} if self.switches.consensus else {"consensus": 0.0}
+        at = choose([e.candidate for e in self.entries], [e.rows for e in self.entries], **consensus)
+        return None if at is None else self.entries[at]
+
+    def risk(self, entry: Entry) -> float:
+        """P(*entry* is not what was meant), by the gate. Without a gate nothing is risky."""
+        if not self.switches.gate:
+            return 0.0
+        ordered = sorted(self.scores, reverse=True)
+        seen: list[Seen | None] = [None] * len(ordered)
+        at: dict[int, int] = {}
+        for e in sorted(self.entries, key=lambda e: -e.candidate.score):
+            place = ordered.index(e.candidate.score)
+            while place in at.values():
+                place += 1
+            at[id(e)] = place
+            seen[place] = e.seen
+        is_executed = self.switches.execution_feedback and not self.question.dataset
+        known = evidence(entry.traits, ordered, at[id(entry)], seen, is_executed=is_executed)
+        return risk_of(known, is_executed=is_executed)
+
+    async def _findings(self, candidate: Candidate) -> tuple[Finding, ...] | None:
+        """What the validator says; None where the candidate has no business in the contest."""
+        try:
+            parsed = parse(candidate.sparql)
+        except MalformedQuery:
+            return None
+        if not isinstance(parsed, ParsedQuery):
+            return None
+        findings: tuple[Finding, ...] = ()
+        if self.switches.validator:
+            findings = tuple(check(parsed, self.index, dataset=self.question.dataset))
+            if not candidate.query.is_ask and any(f.severity is Severity.PROVED_EMPTY for f in findings):
+                return None
+        if self.vet is not None and not await self.vet(parsed, candidate.sparql):
+            return None
+        return findings
+
+    async def _run(self, entries: Sequence[Entry], timeout_s: float) -> None:
+        """Run *entries* at once. A question with a dataset description of its own is not run here: our own queries see the
+        default dataset only."""
+        if self.question.dataset:
+            return
+        self.calls += len(entries)
+
+        async def run(entry: Entry) -> None:
+            c = entry.candidate
+            try:
+                if c.query.is_ask:
+                    rows: list[tuple[object, ...]] = [(await self.backend.ask(c.sparql, timeout_s=timeout_s),)]
+                else:
+                    text = c.sparql if c.query.limit is not None else f"{c.sparql}\nLIMIT {self.row_limit}"
+                    found = await self.backend.select(text, timeout_s=timeout_s, limit_rows=self.row_limit)
+                    rows = row_values(found.rows)
+            except BackendError:
+                return
+            entry.rows, entry.seen = rows, Seen.of(rows)
+
+        await asyncio.gather(*(run(e) for e in entries))
