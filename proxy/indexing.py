@@ -81,7 +81,7 @@ def make_upkeep(
         return scope.is_listed or await is_fresh(backend, index, settings.chunk_timeout_s, parameters=scope.parameters)
 
     path = archive_path(config, name) if is_configured else None
-    can_rebuild = path is not None and bool(config.backend.url)  # an embedded store is in this process only
+    can_rebuild = rebuilds_elsewhere and (path is not None or not config.backend.url)
     kind = "oxigraph" if config.backend.load or not config.backend.url else config.backend.kind
     return Upkeep(
         build,
@@ -92,7 +92,7 @@ def make_upkeep(
         fresh,
         path=path,
         fingerprint=fingerprint(config),
-        rebuild=rebuilder(config, name) if can_rebuild and rebuilds_elsewhere else None,
+        rebuild=rebuilder(config, name, path) if can_rebuild else None,
         keeps_changes=bool(config.backend.url),
         duty=settings.duty,
         refresh_s=settings.refresh_s,

@@ -57,6 +57,8 @@ RDF_FORMATS = {
 LIMIT_TOKENS = 50_000
 LIMIT_DEPTH = 20_000
 """What a stack of ``workers.STACK_BYTES`` holds, several times over, of every construct (docs/decisions.md)."""
+SNAPSHOT_S = 600.0
+"""How long a snapshot may take; one of 1 M triples takes seconds."""
 QUADS = ("n-quads", "trig", "json-ld")
 _SD = "http://www.w3.org/ns/sparql-service-description#"
 T = TypeVar("T")
@@ -139,6 +141,14 @@ class EmbeddedBackend:
                 raise ConfigError("backend.load", f"{path}: {error}") from error
         names = ", ".join(Path(f).name for f in files[:3]) + (", …" if len(files) > 3 else "")
         return cls(store, name=f"embedded store ({names or 'empty'})", timeout_s=timeout_s, max_queries=max_queries)
+
+    async def write_snapshot(self, path: Path) -> None:
+        """All quads as they are now into a new file, as N-Quads. The store goes on meanwhile, and so does Python.
+
+        Raises:
+            OSError: it cannot be written. BackendTimeout
+        """
+        await self._call(lambda: self._store.dump(str(path), ox.RdfFormat.N_QUADS), SNAPSHOT_S)
 
     # -- what a backend is
 

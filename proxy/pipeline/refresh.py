@@ -14,7 +14,7 @@ import re
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,8 +31,15 @@ from proxy.pipeline.journal import Journal
 
 Marker = Callable[[Backend], Awaitable[str | None]]
 """What the backend says of the state of its data, opaque; two that differ mean a change. None: it says nothing."""
-Rebuild = Callable[[Progress, int], Awaitable[bool]]
-"""(progress, epoch) → whether another process has built a new archive."""
+
+
+class Rebuild(Protocol):
+    """Builds in another process."""
+
+    def __call__(self, backend: Backend, progress: Progress, epoch: int) -> AbstractAsyncContextManager[Path | None]:
+        """The archive, which need not outlive the context; None: there is no new one."""
+
+
 Fresh = Callable[[Backend, SupportIndex], Awaitable[bool]]
 LOCK_POLL_S = 0.2
 START_CHECK_S = 1.0
@@ -131,7 +138,7 @@ class Upkeep:
         if self.path is None:
             return None
         await asyncio.to_thread(self._sweep_at_start)
-        found = await asyncio.to_thread(self._load)
+        found = await asyncio.to_thread(self._load, self.path)
         if found is None:
             return None
         try:
@@ -145,11 +152,10 @@ class Upkeep:
             return None
         return self._take(found)
 
-    def _load(self) -> archive.Archived | None:
-        assert self.path is not None
+    def _load(self, path: Path) -> archive.Archived | None:
         try:
-            found = archive.load(self.path, fingerprint=self._fingerprint)
-            self._loaded_mtime_ns = self.path.stat().st_mtime_ns
+            found = archive.load(path, fingerprint=self._fingerprint)
+            self._loaded_mtime_ns = path.stat().st_mtime_ns
         except FileNotFoundError:
             return None
         except (CorruptIndex, OSError) as error:
@@ -238,17 +244,17 @@ class Upkeep:
             BackendError: the backend is gone.
         """
         duty = 1.0 if self.is_first else self._duty
-        if self.path is None:
-            before = await self._ask_marker(backend)
-            made = await self._build(backend, progress=progress, epoch=epoch, duty=duty)
-            return await self._finish(backend, made, before)
         if self._rebuild is not None and not self.is_first and not self._is_unwritable:
             elsewhere = await self._build_elsewhere(backend, progress, epoch)
             if elsewhere is not None:
                 return elsewhere
+        if self.path is None:
+            before = await self._ask_marker(backend)
+            made = await self._build(backend, progress=progress, epoch=epoch, duty=duty)
+            return await self._finish(backend, made, before)
         asked_at = time.time()
         async with self._lock(progress) as had_to_wait:
-            if had_to_wait and (found := await asyncio.to_thread(self._load)) is not None:
+            if had_to_wait and (found := await asyncio.to_thread(self._load, self.path)) is not None:
                 if found.index.built_at >= asked_at - 1 or self.is_first:
                     return self._take(found)
                 found.values.close()
@@ -278,10 +284,8 @@ class Upkeep:
     async def _build_elsewhere(self, backend: Backend, progress: Progress, epoch: int) -> Distilled | None:
         """Have another process build, and load what it wrote; None: it could not."""
         assert self._rebuild is not None
-        if not await self._rebuild(progress, epoch):
-            structlog.get_logger().warning("index_rebuild_failed", epoch=epoch)
-            return None
-        found = await asyncio.to_thread(self._load)
+        async with self._rebuild(backend, progress, epoch) as path:
+            found = None if path is None else await asyncio.to_thread(self._load, path)
         if found is None:
             return None
         made = self._take(found)
