@@ -125,7 +125,7 @@ class SparqlPath:
         """
         if not self.hooks.active:
             return await self._run(exchange, request, prefer)
-        exchange.dataset, exchange.method = self.dataset.name, request.method
+        exchange.dataset, exchange.method, exchange.path = self.dataset.name, request.method, _path_of(request)
         try:
             return await self._run(exchange, request, prefer)
         except (RequestError, PluginError) as error:
@@ -202,7 +202,7 @@ class SparqlPath:
 
     async def describe(self, exchange: Exchange, request: BackendRequest) -> BackendResponse:
         """Pass on a GET that names no operation: the service description, or what only the backend knows."""
-        exchange.method = request.method
+        exchange.method, exchange.path = request.method, _path_of(request)
         await self.admit(exchange)
         exchange.verdict = "pass"
         return await self._send(exchange, request)
@@ -444,6 +444,10 @@ class SparqlPath:
             error = out_of_time(name, limit_s)
             raise (in_doubt(error) if is_write else error) from exc
         return HurriedResponse(response, deadline=deadline, limit_s=limit_s, backend=name)
+
+
+def _path_of(request: BackendRequest) -> str:
+    return request.target.partition(b"?")[0].decode("latin-1")
 
 
 def may_be_refused(query: ParsedQuery) -> bool:
