@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.errors import CorruptIndex
+from proxy.index.nodes import Features, NodeTable
 from proxy.index.support import IncompleteChunk, Kind, SupportIndex, Vocabulary
 from proxy.index.values import ValueIndex
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Grows whenever an older reader would misread a file; a file of another version is built anew."""
 _MAGIC = b"SPARLNCE"
 _FOOTER = struct.Struct("<8sIIQQ32s")
@@ -41,6 +42,9 @@ _ARRAYS: Mapping[str, str] = {
     "object": "<i4",
     "count": "<i8",
     "lengths": "<i2",
+    "node_prints": "<u4",
+    "node_kinds": "<u2",
+    "feature_pairs": "<i8",
 }
 
 
@@ -52,6 +56,14 @@ class _Array(msgspec.Struct):
 class _Kind(msgspec.Struct, array_like=True):
     classes: list[str]
     datatype: str | None
+
+
+class _Features(msgspec.Struct):
+    """``Features`` without its pairs."""
+
+    classes: list[str]
+    properties: list[str]
+    unknown: list[int]
 
 
 class _Description(msgspec.Struct):
@@ -78,6 +90,8 @@ class _Description(msgspec.Struct):
     superproperties: dict[str, list[str]]
     declared_classes: list[str]
     declared_properties: list[str]
+    has_nodes: bool
+    features: _Features | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +221,9 @@ def _arrays(index: SupportIndex, values: ValueIndex) -> Mapping[str, NDArray[np.
         "object": index.object,
         "count": index.count,
         "lengths": values.lengths,
+        "node_prints": np.empty(0, dtype=np.uint32) if index.nodes is None else index.nodes.prints,
+        "node_kinds": np.empty(0, dtype=np.uint16) if index.nodes is None else index.nodes.kinds,
+        "feature_pairs": np.empty(0, dtype=np.int64) if index.features is None else index.features.pairs,
     }
 
 
@@ -236,12 +253,17 @@ def _describe(
         superproperties={t: list(above) for t, above in words.superproperties.items()},
         declared_classes=sorted(words.declared_classes),
         declared_properties=sorted(words.declared_properties),
+        has_nodes=index.nodes is not None,
+        features=None
+        if (f := index.features) is None
+        else _Features(list(f.classes), list(f.properties), sorted(f.unknown)),
     )
 
 
 def _index(path: Path, d: _Description, arrays: Mapping[str, NDArray[np.generic]]) -> SupportIndex:
     sizes = {len(arrays[n]) for n in ("subject", "property", "object", "count")}
     is_fitting = len(sizes) == 1 and len(arrays["instances"]) == len(d.kinds)
+    is_fitting = is_fitting and len(arrays["node_prints"]) == len(arrays["node_kinds"])
     for name, most in (("subject", len(d.kinds)), ("object", len(d.kinds)), ("property", len(d.properties))):
         ids = arrays[name]
         is_fitting = is_fitting and (len(ids) == 0 or (int(ids.min()) >= 0 and int(ids.max()) < most))
@@ -269,6 +291,10 @@ def _index(path: Path, d: _Description, arrays: Mapping[str, NDArray[np.generic]
         multiplicity=d.multiplicity,
         languages={p: frozenset(tags) for p, tags in d.languages.items()},
         covers_named_graphs=d.covers_named_graphs,
+        nodes=NodeTable(arrays["node_prints"], arrays["node_kinds"]) if d.has_nodes else None,  # type: ignore[arg-type]
+        features=None
+        if (f := d.features) is None
+        else Features(f.classes, f.properties, arrays["feature_pairs"], f.unknown),  # type: ignore[arg-type]
         built_at=d.built_at,
         epoch=d.epoch,
     )

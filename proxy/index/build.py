@@ -6,11 +6,14 @@ Nothing is asked here. The distiller (pipeline/distil.py) runs the queries of ch
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from proxy.index.chunks import End
+from proxy.index.nodes import UNKNOWN_KIND, Features, NodeTable
 from proxy.index.support import UNTYPED, IncompleteChunk, Kind, SupportIndex, Vocabulary
 from proxy.query.term import RDF_TYPE, BlankNode, Iri, Literal, RdfTerm, TripleTerm
 
@@ -131,6 +134,8 @@ class IndexBuilder:
         self._typed_triples: dict[str, int] = defaultdict(int)
         self._languages: dict[str, set[str]] = defaultdict(set)
         self._multiplicity: dict[str, tuple[int, int]] = {}
+        self._nodes: tuple[NDArray[np.uint32], NDArray[np.int64], list[Kind | None]] | None = None
+        self.features: Features | None = None
 
     def set_instances(self, kind: Kind, count: int) -> None:
         """Note that *count* nodes have exactly *kind* (or, with atoms, that class). Said twice, it counts once."""
@@ -190,7 +195,49 @@ class IndexBuilder:
             if (cell := index.cell(position)).property not in touched:
                 self._set(cell.subject, cell.property, cell.object, cell.count)
         self._multiplicity = {p: m for p, m in index.multiplicity.items() if p not in touched}
+        if (table := index.nodes) is not None:
+            number = np.where(table.kinds == UNKNOWN_KIND, -1, table.kinds.astype(np.int64))
+            self._nodes = table.prints, number, list(index.kinds)
+        if index.features is not None:
+            self.features = index.features.without(touched)
         self._languages.update({p: set(tags) for p, tags in index.languages.items() if p not in touched})
+
+    def set_nodes(self, prints: NDArray[np.uint32], kinds: Sequence[Kind | None], kind: NDArray[np.int64]) -> None:
+        """Take the IRIs that are nodes.
+
+        Args:
+            prints: (entries,) fingerprints, in any order. kind: (entries,) positions in *kinds*; None there: unknown.
+        """
+        self._nodes = prints, kind, list(kinds)
+
+    def add_nodes(self, prints: NDArray[np.uint32], kind: Kind) -> None:
+        """Add nodes of *kind* to those of ``begin_with``."""
+        assert self._nodes is not None
+        known, number, kinds = self._nodes
+        more = np.full(len(prints), len(kinds), dtype=np.int64)
+        self._nodes = np.concatenate([known, prints]), np.concatenate([number, more]), [*kinds, kind]
+
+    def drop_nodes(self) -> None:
+        """Forget which IRIs are nodes."""
+        self._nodes = None
+
+    @property
+    def has_nodes(self) -> bool:
+        return self._nodes is not None
+
+    def cells(self) -> Collection[tuple[Kind, str, Kind]]:
+        """What has a cell so far."""
+        return self._cells.keys()
+
+    def untyped_ends(self) -> Mapping[tuple[str, End], int]:
+        """The ends of properties where there are nodes without a class → triples."""
+        found: dict[tuple[str, End], int] = defaultdict(int)
+        for (subject, p, object_), n in self._cells.items():
+            if subject == UNTYPED:
+                found[p, "subject"] += n
+            if object_ == UNTYPED:
+                found[p, "object"] += n
+        return dict(found)
 
     def add_languages(self, property_: str, tags: Iterable[str]) -> None:
         self._languages[property_].update(tags)
@@ -246,6 +293,16 @@ class IndexBuilder:
             multiplicity=self._multiplicity,
             languages={p: frozenset(tags) for p, tags in self._languages.items()},
             covers_named_graphs=covers_named_graphs,
+            nodes=self._node_table(kind_ids),
+            features=self.features,
             built_at=built_at,
             epoch=epoch,
         )
+
+    def _node_table(self, kind_ids: Mapping[Kind, int]) -> NodeTable | None:
+        if self._nodes is None:
+            return None
+        prints, kind, kinds = self._nodes
+        # a kind without a cell is what an unlucky write in between has made: nothing is known of it
+        numbers = np.array([-1, *(-1 if k is None else kind_ids.get(k, -1) for k in kinds)], dtype=np.int64)
+        return NodeTable.of(prints, numbers[kind + 1])

@@ -13,6 +13,9 @@ from typing import Literal
 
 from proxy.query.term import RDF_TYPE
 
+End = Literal["subject", "object"]
+ENDS: tuple[End, ...] = ("subject", "object")
+
 _SHAPE = 'BIND(IF(isLiteral(?o), STR(DATATYPE(?o)), "") AS ?t) BIND(IF(isLiteral(?o), LCASE(LANG(?o)), "") AS ?l)'
 
 
@@ -171,6 +174,25 @@ def extremes(subjects: Subjects, property_: str, datatypes: Iterable[str]) -> st
         f"SELECT (MIN(?v) AS ?lo) (MAX(?v) AS ?hi) {{ {subjects.pattern(property_, '?v')} "
         f"FILTER(isLiteral(?v) && DATATYPE(?v) IN ({wanted})) }}"
     )
+
+
+def instances(class_predicate: str, class_: str) -> str:
+    """?s: the nodes that have *class_*."""
+    return f"SELECT ?s {{ ?s {iri(class_predicate)} {iri(class_)} }}"
+
+
+def untyped_nodes(class_predicate: str, property_: str, end: End) -> str:
+    """?s: the IRIs without a class at one end of *property_*."""
+    pattern = f"?s {iri(property_)} ?x" if end == "subject" else f"?x {iri(property_)} ?s"
+    no_class = f"FILTER NOT EXISTS {{ ?s {iri(class_predicate)} ?c . FILTER(isIRI(?c)) }}"
+    return f"SELECT DISTINCT ?s {{ {pattern} . FILTER(isIRI(?s)) {no_class} }}"
+
+
+def properties_beside(property_: str, end: End, other_end: End) -> str:
+    """?q: the properties that some node at one end of *property_* is subject (object) of, as *other_end* says."""
+    pattern = f"?s {iri(property_)} ?x" if end == "subject" else f"?x {iri(property_)} ?s . FILTER(!isLiteral(?s))"
+    other = "?s ?q ?y" if other_end == "subject" else "?y ?q ?s"
+    return f"SELECT DISTINCT ?q {{ {pattern} . {other} }}"
 
 
 def names(subjects: Subjects, label_properties: Iterable[str], *, limit: int) -> str:

@@ -16,6 +16,7 @@ from typing import NewType
 import numpy as np
 from numpy.typing import NDArray
 
+from proxy.index.nodes import Features, NodeTable
 from proxy.query.term import RDF_TYPE
 
 PropertyId = NewType("PropertyId", int)
@@ -95,6 +96,7 @@ class SupportIndex:
         languages: property IRI → language tags of its literals, lower case.
         covers_named_graphs: whether S was built over the union of all graphs, named ones included; then a pattern inside GRAPH
             may be compared with it. False: S is what the backend's default graph shows, and says nothing of the others.
+        nodes: which IRIs are nodes; None: not known. features: what nodes have together; None: not known.
         built_at: seconds since the Unix epoch. epoch: grows with every rebuild of this dataset.
     """
 
@@ -115,6 +117,8 @@ class SupportIndex:
         multiplicity: Mapping[str, tuple[int, int]] | None = None,
         languages: Mapping[str, frozenset[str]] | None = None,
         covers_named_graphs: bool = False,
+        nodes: NodeTable | None = None,
+        features: Features | None = None,
         built_at: float = 0.0,
         epoch: int = 0,
     ) -> None:
@@ -132,6 +136,8 @@ class SupportIndex:
         self.multiplicity = dict(multiplicity or {})
         self.languages = dict(languages or {})
         self.covers_named_graphs = covers_named_graphs
+        self.nodes = nodes
+        self.features = features
         self.built_at = built_at
         self.epoch = epoch
         self._property_ids = {iri: PropertyId(i) for i, iri in enumerate(self.properties)}

@@ -34,6 +34,7 @@ from proxy.pipeline.asking import DEFAULT_SCOPE, Asker, Failure, Progress, Scope
 from proxy.pipeline.class_predicate import AUTO, ReadSettings, choose
 from proxy.pipeline.download import Tallied, download
 from proxy.pipeline.journal import Journal
+from proxy.pipeline.nodes import read_features, read_more_nodes, read_nodes
 from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDFS, XSD_STRING, Iri
 
 MULTIPLICITY_MOST = 2_000_000
@@ -155,6 +156,7 @@ class Reading:
         self._totals: dict[str, int | None] = {}
         self._excluded: frozenset[str] = frozenset()
         self._multi_typed: set[str] = set()
+        self._co_classes: dict[str, frozenset[str]] = {}
         self._vocabulary = VocabularyBuilder()
 
     async def distil(self, values: ValueIndexBuilder, epoch: int) -> Distilled:
@@ -194,6 +196,9 @@ class Reading:
         properties = [p for p in (*self._totals, *unlisted) if p not in self._excluded]
         await self._asker.each("nodes without a class", properties, self._read_untyped)
         await self._asker.each("multiplicity", properties, self._read_multiplicity)
+        await read_nodes(self._asker, self._builder, self._instances)
+        if not self._builder.are_kinds_exact:
+            await read_features(self._asker, self._builder, self._co_classes, properties)
 
     async def _download(self) -> Tallied | None:
         """Fetch every triple, if that is the way to go; None: it is not, or what came was not what was counted before."""
@@ -232,6 +237,8 @@ class Reading:
         await self._asker.each("classes", pairs, read_pair)
         await self._asker.each("nodes without a class", totals, self._read_untyped)
         await self._asker.each("multiplicity", totals, self._read_multiplicity)
+        if self._builder.has_nodes and not await read_more_nodes(self._asker, self._builder, totals):
+            self._builder.drop_nodes()
 
     async def read_vocabulary(self, properties: Iterable[str]) -> Vocabulary:
         """Read names and hierarchy; *properties*: all that the graph has."""
@@ -313,6 +320,8 @@ class Reading:
 
         async def read(class_: str) -> None:
             rows = await self._asker.ask(chunks.co_classes(self._settings.class_predicate, class_))
+            if not isinstance(rows, Failure):
+                self._co_classes[class_] = frozenset(text(row["c"]) for row in rows)
             if not isinstance(rows, Failure) and all(text(row["c"]) == class_ for row in rows):
                 kinds[Kind(frozenset([class_]))] = self._instances[class_]
                 return

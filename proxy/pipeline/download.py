@@ -14,6 +14,7 @@ from typing import Protocol
 from proxy.errors import BackendError, BackendUnreachable
 from proxy.index.build import IndexBuilder
 from proxy.index.gather import gather_values, gather_vocabulary
+from proxy.index.gather_nodes import gather_nodes
 from proxy.index.ntriples import NotNTriples
 from proxy.index.tally import Tally
 from proxy.index.values import ValueIndexBuilder
@@ -53,6 +54,7 @@ class Tallied:
     ) -> None:
         """Fill what the chunk queries would have filled. Takes seconds: for a worker thread."""
         self.tally.count_into(builder, excluded, kind_cap=kind_cap)
+        gather_nodes(self.tally, builder)
         gather_vocabulary(self.tally, vocabulary)
         if self.settings.values_per_property:
             gather_values(self.tally, values, excluded, cap=self.settings.values_per_property)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.index.support import SupportIndex
-from proxy.query.conditions import Condition, Edge, Impossible
+from proxy.query.conditions import Condition, Edge, Impossible, OneOf
 from proxy.query.model import Span, TriplePattern
 from proxy.query.term import Iri, Literal
 from proxy.validation.explain_values import about_values
 from proxy.validation.prove import is_contradicted
-from proxy.validation.suggest import Names, for_class, for_property
+from proxy.validation.suggest import Names, for_class, for_node, for_property
 from proxy.validation.supports import Supports, supports_of
 
 
@@ -88,12 +88,33 @@ def explain(
             span_of(main), "disjoint-filters", "No term meets these conditions at once.", "They exclude each other."
         )
     span = main.origin.span
+    if (absent := _absent(main, core, supports)) is not None:
+        return Explanation(
+            span,
+            "no-such-node",
+            f"{names.short(absent)} is no node of the graph.",
+            f"{names.short(absent)} is subject or object of 0 triples.",
+            for_node(absent, supports, names),
+        )
     class_ = _class_of(main, index)
     if class_ is not None:
         return _about_classes(core, class_, span, index, names)
     if not isinstance(main.predicate, Iri):
         return _about_many(core, span, index, names)
     return _about_property(core, main, main.predicate.value, index, names, context)
+
+
+def _absent(main: Edge, core: Sequence[Condition], supports: Supports) -> str | None:
+    """The IRI of *main* that is no node, if that alone contradicts: but for classes, which have words of their own."""
+    index = supports.index
+    if index.nodes is None or len(core) > 1 + sum(not isinstance(c, Edge) for c in core):
+        return None
+    places = [main.subject, main.object] if _class_of(main, index) is None else [main.subject]
+    wanted = [p.value for p in places if isinstance(p, Iri)]
+    for c in core:
+        if isinstance(c, OneOf) and c.variable in places:
+            wanted += [t.value for t in c.terms if isinstance(t, Iri)]
+    return next((iri for iri in wanted if index.nodes.kind(iri) is None), None)
 
 
 def _asserted(core: Sequence[Condition], index: SupportIndex) -> dict[object, list[str]]:

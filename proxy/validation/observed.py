@@ -178,6 +178,11 @@ class Observed:
                 found.setdefault((e.text, e.language, e.datatype))
         return list(found)[:limit]
 
+    def called(self, text: str, limit: int = 3) -> list[str]:
+        """The nodes whose names are spelled most like *text*, best first."""
+        found = (e.subject for e, score in self._values.search(text, limit=24) if score >= 0.6 and e.subject is not None)
+        return list(dict.fromkeys(found))[:limit]
+
     def range_of(self, pairs: Sequence[Pair], of: Family) -> tuple[str, str] | None:
         """Least and greatest number or date of *pairs*, as text."""
         lows: list[float | str] = []

@@ -11,7 +11,7 @@ of which can be chosen for the mapping: asserted classes are then tried one afte
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, combinations
 
 from proxy.query.conditions import Bound, Condition, Edge, Impossible, IsLiteral, OneOf, Place, Same
 from proxy.query.literals import family, interval, may_be_equal, may_satisfy, spelling
@@ -21,6 +21,9 @@ from proxy.validation.supports import Adjacency, Supports
 
 MAX_COMPARED = 400
 """Literals of one variable that are looked up, and pairs of them that are compared; people write fewer than 100."""
+
+MAX_FEATURES = 50
+"""Of one variable, whose pairs are looked up."""
 
 MAX_STEPS = 20_000
 """Revisions in one proof; past it the proof is given up."""
@@ -223,6 +226,7 @@ class _Problem:
                     name = next(iter(classes)) if len(classes) == 1 else ""
                     assertions.setdefault(s, []).append((mask, name))
         arcs: list[tuple[object, Adjacency, object]] = []
+        joined: list[tuple[object, Edge, object]] = []
         for i, e in enumerate(edges):
             s, o = keys[i]
             asserted = [name for _, name in assertions.get(s, ()) if name]
@@ -231,7 +235,10 @@ class _Problem:
                 arcs.append((s, adjacency, o))
                 if supports.observed is not None and isinstance(e.predicate, Iri):
                     domains[o] &= self._observed(supports.observed, e.object, e.predicate.value, asserted)
-        if any(d == 0 for k, d in domains.items() if self._has_arc(k, arcs)):
+                joined.append((s, e, o))
+        for end in {k for s, _, o in joined for k in (s, o) if isinstance(k, Iri | Variable)}:
+            domains[end] &= self._known_nodes(end)
+        if any(d == 0 for k, d in domains.items() if self._has_arc(k, arcs)) or self._never_meet(joined):
             return True
         if supports.index.are_kinds_exact:
             for key, found in assertions.items():
@@ -248,6 +255,39 @@ class _Problem:
                 if _is_inconsistent({**trial, key: domains[key] & mask}, arcs, set(assertions)):
                     return True
         return False
+
+    def _known_nodes(self, key: Iri | Variable) -> int:
+        """The kinds that the IRIs have that *key* may be, and all literals where it may be one."""
+        supports = self._supports
+        if isinstance(key, Iri):
+            return supports.node_kinds((key.value,))
+        allowed = self._node(key).allowed
+        if allowed is None or len(allowed) > MAX_COMPARED:
+            return supports.everything
+        return supports.node_kinds(allowed) | supports.literals
+
+    def _never_meet(self, joined: list[tuple[object, Edge, object]]) -> bool:
+        """Whether some term would need two features that no single node has."""
+        known = self._supports.index.features
+        if known is None:
+            return False
+        features: dict[object, set[int]] = {}
+        subjects = {s for s, _, _ in joined}
+        for s, e, o in joined:
+            if not isinstance(e.predicate, Iri):
+                continue
+            p = e.predicate.value
+            found = [(s, known.of_subject(p))]
+            if o in subjects or isinstance(o, Iri) or (isinstance(o, Variable) and not self._node(o).may_be_literal):
+                found.append((o, known.of_object(p)))
+            if p == self._supports.index.class_predicate and isinstance(o, Iri):
+                found.append((s, known.of_class(o.value)))
+            for key, feature in found:
+                if feature is not None:
+                    features.setdefault(key, set()).add(feature)
+        may_meet = self._supports.may_meet
+        sets = (sorted(own) for own in features.values() if 1 < len(own) <= MAX_FEATURES)
+        return any(not may_meet(a, b) for own in sets for a, b in combinations(own, 2))
 
     def _observed(self, observed: Observed, place: Place, property_: str, classes: Sequence[str]) -> int:
         """The kinds that are left to the object of *property_*, by the literals that it has at nodes of all *classes*."""

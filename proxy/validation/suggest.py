@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from functools import lru_cache
 
 from proxy.index.support import SupportIndex
+from proxy.validation.supports import Supports
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s.]+|(?<=[A-Za-z])(?=[0-9])")
 _SAFE_LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_\-]*)")
@@ -142,6 +143,30 @@ def for_property(
         most = sorted(users.items(), key=lambda x: (-x[1], x[0] or ""))[:2]
         found += [f"{names.short(property_)} of {names.short(c)} ({n:,})" for c, n in most if c]
     return tuple(dict.fromkeys(found))[:_MAX_SUGGESTIONS]
+
+
+def for_node(iri: str, supports: Supports, names: Names) -> tuple[str, ...]:
+    """Instead of an IRI that is no node: the same with a slip of the pen less, else nodes that are called alike."""
+    table = supports.index.nodes
+    found = [c for c in _slips(iri) if c != iri and table is not None and table.kind(c) is not None]
+    if not found and supports.observed is not None:
+        found = supports.observed.called(_words(local_name(iri)[:_MAX_COMPARED]))
+    return tuple(names.short(c) for c in dict.fromkeys(found))[:_MAX_SUGGESTIONS]
+
+
+def _slips(iri: str) -> Iterator[str]:
+    """What *iri* may have been meant to be: the other scheme, separator, case of the first letter, or form of a blank."""
+    local = local_name(iri)
+    space = iri.removesuffix(local) if local else iri
+    spaces = [space]
+    if space.startswith("http"):
+        spaces.append(f"http{space[5:]}" if space.startswith("https") else f"https{space[4:]}")
+    for s in spaces:
+        for ending in dict.fromkeys((s[-1:], "#", "/")):
+            for name in (local, local[:1].swapcase() + local[1:], local.replace(" ", "_"), local.replace("_", "-")):
+                yield s[:-1] + ending + name
+        yield s + local + "/"
+    yield iri.rstrip("/")
 
 
 def _other_ways(class_: str, property_: str, index: SupportIndex, names: Names) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
+from proxy.index.nodes import UNKNOWN_KIND
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
 from proxy.query.literals import BOOLEAN, NUMERIC, TEMPORAL, Family, family
@@ -13,6 +14,8 @@ from proxy.validation.observed import Observed
 
 _FAMILIES = (NUMERIC, TEMPORAL, frozenset((BOOLEAN,)))
 """Datatypes whose literals may be equal in value. Outside them engines compare in different ways: any literal will do."""
+
+_MAX_KEPT = 100_000
 
 Adjacency = tuple[tuple[int, int], ...]
 """(subject kind as a bit, object kinds as bits) of one property."""
@@ -35,7 +38,7 @@ class Supports:
             for c in kind.classes:
                 self._classes[c] = self._classes.get(c, 0) | 1 << i
         self._adjacency: dict[str | None, Adjacency] = {}
-        self._complete: dict[tuple[frozenset[str], str | None], bool] = {}
+        self._met: dict[tuple[int, int], bool] = {}
 
     def with_class(self, class_: str) -> int:
         return self._classes.get(class_, 0)
@@ -66,6 +69,28 @@ class Supports:
     def family_kinds(self, literal: Literal) -> int:
         """Kinds of the family of *literal*, a number, date or time."""
         return self._families[0 if family(literal.datatype) is Family.NUMBER else 1]
+
+    def node_kinds(self, iris: Iterable[str]) -> int:
+        """Kinds of those of *iris* that are nodes; 0: none is."""
+        table, found = self.index.nodes, 0
+        for iri in iris if table is not None else ():
+            kind = table.kind(iri) if table is not None else None
+            if kind == UNKNOWN_KIND:
+                return self.nodes
+            if kind is not None:
+                found |= 1 << kind
+        return self.nodes if table is None else found
+
+    def may_meet(self, a: int, b: int) -> bool:
+        """Whether one node may have both features (``index.features``)."""
+        key = (a, b)
+        found = self._met.get(key)
+        if found is None:
+            if len(self._met) >= _MAX_KEPT:
+                self._met.clear()
+            features = self.index.features
+            found = self._met[key] = features is None or features.may_meet(a, b)
+        return found
 
     def is_complete(self, classes: Sequence[str], property_: str | None) -> bool:
         """Whether absence can be trusted for triples of *property_* (None: any) whose subject has all of *classes*."""

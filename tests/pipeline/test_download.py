@@ -58,13 +58,25 @@ def test_both_ways_give_the_same(seed):
         sets = [{t: set(v) for t, v in getattr(i.vocabulary, name).items()} for i in (a, d)]
         assert sets[0] == sets[1]
     assert entries(downloaded.values) == entries(asked.values)
+    assert same_nodes(a, d)
     assert downloaded.queries < asked.queries
+
+
+def same_nodes(a, b):
+    return a.nodes.prints.tolist() == b.nodes.prints.tolist() and a.nodes.kinds.tolist() == b.nodes.kinds.tolist()
+
+
+def pairs_by_name(features):
+    names = [*(("a", c) for c in features.classes), *(("of", p) for p in features.properties)]
+    names += [("to", p) for p in features.properties]
+    return {frozenset((names[k // features.size], names[k % features.size])) for k in features.pairs.tolist()}
 
 
 def test_an_empty_graph_is_one_too():
     """A new database has an index: without cells, complete, the same both ways."""
     asked, downloaded = both_ways(ox.Store())
     for index in (asked.index, downloaded.index):
+        assert index.nodes.kind(EX + "anything") is None
         assert (len(index.count), index.properties, index.incomplete) == (0, (), ())
     assert entries(downloaded.values) == entries(asked.values)
 
@@ -77,6 +89,8 @@ def test_class_atoms_are_the_same(seed):
     assert not downloaded.index.are_kinds_exact
     assert seen_cells(downloaded) == seen_cells(asked)
     assert downloaded.index.class_instances == asked.index.class_instances
+    assert same_nodes(asked.index, downloaded.index)
+    assert pairs_by_name(asked.index.features) == pairs_by_name(downloaded.index.features)
 
 
 @pytest.mark.parametrize("seed", range(55, 65))

@@ -9,12 +9,13 @@ import pyoxigraph as ox
 import pytest
 
 from proxy.config import IndexSettings
+from proxy.index.nodes import UNKNOWN_KIND, Features
 from proxy.index.support import SupportIndex
 from proxy.pipeline.distil import distil
 from proxy.pipeline.partial import redistil
 from proxy.query.term import RDF_TYPE
 from tests.pipeline.test_distil import EX, over, random_graph, seen_cells
-from tests.pipeline.test_download import entries
+from tests.pipeline.test_download import entries, pairs_by_name
 
 SETTINGS = IndexSettings(values_per_property=1000)
 
@@ -29,6 +30,10 @@ def change(store: ox.Store, rng: random.Random, properties: list[str]) -> None:
         literals = [ox.Literal("new text"), ox.Literal(5), ox.Literal("neu", language="de")]
         o = rng.choice([ox.NamedNode(EX + f"n{rng.randrange(14)}"), *literals])
         store.add(ox.Quad(s, ox.NamedNode(rng.choice(properties)), o))
+
+
+def number(features: Features, role: str, iri: str) -> int | None:
+    return {"a": features.of_class, "of": features.of_subject, "to": features.of_object}[role](iri)
 
 
 def same(a: SupportIndex, b: SupportIndex) -> bool:
@@ -58,6 +63,14 @@ def test_a_partial_build_is_a_whole_one(seed, kind_cap):
     assert seen_cells(part) == seen_cells(whole)
     # UNTYPED and datatypes may stay listed as kinds while a cell has them: both builds number the same kinds.
     assert same(part.index, whole.index)
+    # what was deleted may stay in the tables; what is there must be
+    for iri in (EX + f"n{i}" for i in range(14)):
+        kind, known = whole.index.nodes.kind(iri), part.index.nodes.kind(iri)
+        assert kind is None or known in (kind, UNKNOWN_KIND)
+    known, now = part.index.features, whole.index.features
+    for a, b in pairs_by_name(now) if now is not None and known is not None else ():
+        numbers = [number(known, *f) for f in (a, b)]
+        assert None in numbers or known.may_meet(*numbers)
     named = {k: n for k, n in entries(whole.values)[0].items() if k[3] is not None}
     assert {k: n for k, n in entries(part.values)[0].items() if k[3] is not None} == named
     assert entries(part.values)[1] == entries(whole.values)[1]

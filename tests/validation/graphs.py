@@ -1,11 +1,13 @@
 """A small, independent builder: pyoxigraph store → SupportIndex, in both modes, straight from the definitions."""
 
 from collections import Counter, defaultdict
+from itertools import combinations
 
 import numpy as np
 import pyoxigraph as ox
 
 from proxy.index.literals import describe
+from proxy.index.nodes import Features, NodeTable
 from proxy.index.support import UNTYPED, Kind, SupportIndex
 from proxy.index.values import ValueEntry, ValueIndexBuilder
 from proxy.query.term import RDF_TYPE
@@ -26,12 +28,13 @@ def classes_of(triples):
     return classes
 
 
-def index_of(store, *, exact=True, union=False, **more):
+def index_of(store, *, exact=True, union=False, tables=True, **more):
     """The support index of the default graph of *store*.
 
     Args:
         exact: False: kinds are single classes, a node belongs to each of its own.
         union: of all graphs instead.
+        tables: with the nodes, and what they have together.
     """
     triples = triples_of(store, union=union)
     classes = classes_of(triples)
@@ -69,8 +72,30 @@ def index_of(store, *, exact=True, union=False, **more):
         count=np.array([n for _, n in rows], dtype=np.int64),
         are_kinds_exact=exact,
         covers_named_graphs=union,
+        nodes=nodes_of(triples, kinds_of, number) if tables else None,
+        features=features_of(triples, classes) if tables else None,
         **more,
     )
+
+
+def nodes_of(triples, kinds_of, number):
+    """The IRIs at the ends of *triples* with their kinds, unknown where a node has several."""
+    iris = {t for s, _, o in triples for t in (s, o) if isinstance(t, ox.NamedNode)}
+    kinds = {t.value: kinds_of(t) for t in iris}
+    return NodeTable.of_iris({iri: number[own[0]] if len(own) == 1 else -1 for iri, own in kinds.items()})
+
+
+def features_of(triples, classes):
+    """What nodes have together, node by node."""
+    names = sorted({c for own in classes.values() for c in own}), sorted({p.value for _, p, _ in triples})
+    table = Features(*names, np.empty(0, dtype=np.int64))
+    own = defaultdict(set)
+    for s, p, o in triples:
+        own[s] |= {table.of_subject(p.value), *map(table.of_class, classes.get(s, ()))}
+        if not isinstance(o, ox.Literal):
+            own[o].add(table.of_object(p.value))
+    pairs = sorted({a * table.size + b for found in own.values() for a, b in combinations(sorted(found), 2)})
+    return Features(*names, np.array(pairs, dtype=np.int64))
 
 
 def values_of(store, *, union=False, cap=1000):

@@ -61,7 +61,8 @@ def test_counter_examples(text):
 def test_no_proof_is_wrong(batch):
     """A query that is proved empty has no solution, its confirmation is false, and it reads the same once rendered.
 
-    The index is of exact kinds or single classes, of the default graph or of all graphs, with the literals or without.
+    The index is of exact kinds or single classes, of the default graph or of all graphs, with the literals or without,
+    with the tables of nodes or without.
     """
     proofs = 0
     for g in range(max(1, CASES // (BATCHES * PER_GRAPH))):
@@ -71,7 +72,7 @@ def test_no_proof_is_wrong(batch):
         named = " ".join(f"GRAPH {graph} {{ {s} {p} {o} }}" for s, p, o, graph in random_quads(rng))
         store.update(f"{PREFIX} INSERT DATA {{ {named} }}")
         exact, union = rng.random() < 0.5, rng.random() < 0.5
-        index = index_of(store, exact=exact, union=union)
+        index = index_of(store, exact=exact, union=union, tables=rng.random() < 0.8)
         values = values_of(store, union=union, cap=rng.choice((3, 1000))) if rng.random() < 0.8 else None
         for _ in range(PER_GRAPH):
             text = QueryMaker(rng).query()
