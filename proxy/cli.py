@@ -91,7 +91,7 @@ def _overrides(parsed: argparse.Namespace) -> dict[str, Any]:
 def _serve(parsed: argparse.Namespace) -> int:
     from proxy.commands import serve
 
-    return serve(_config(parsed))
+    return serve(_config(parsed), reread=lambda: _config(parsed))
 
 
 def _demo(parsed: argparse.Namespace) -> int:

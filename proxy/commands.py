@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -64,15 +65,23 @@ class ProgressLine:
 # -- serve, demo
 
 
-def serve(config: Config) -> int:
-    """Serve until a signal says stop."""
+def serve(config: Config, *, reread: Callable[[], Config]) -> int:
+    """Serve until a signal says stop; SIGHUP: go on by what *reread* returns then."""
+
+    def again() -> Config:
+        read = reread()
+        require_source(read)
+        return read
+
     require_source(config)
     if config.server.workers > 1:
-        return _serve_by_workers(config)
-    return _run(*_prepare(config), told=_nothing_more)
+        return _serve_by_workers(config, again)
+    app, listener = _prepare(config)
+    app.reread = again
+    return _run(app, listener, told=_nothing_more)
 
 
-def _serve_by_workers(config: Config) -> int:
+def _serve_by_workers(config: Config, reread: Callable[[], Config]) -> int:
     """Take the port, then have workers serve it; each makes its own application."""
     from proxy.log import configure
     from proxy.workers import Siblings, Supervisor, Worker
@@ -82,7 +91,8 @@ def _serve_by_workers(config: Config) -> int:
 
         def work(worker: Worker) -> int:
             is_speaker = worker.is_first and worker.number == 0
-            app = _load(config, worker=worker.number, is_quiet=not is_speaker)
+            app = _load(config if worker.is_first else _latest(config, reread), worker=worker.number, is_quiet=not is_speaker)
+            app.reread, app.tell_others = reread, worker.tell_hangup
             siblings = Siblings(Path(folder), worker.number, app.numbers)
             app.gather = siblings.pages
 
@@ -94,6 +104,17 @@ def _serve_by_workers(config: Config) -> int:
 
         server = config.server
         return Supervisor(work, workers=server.workers, shutdown_s=server.shutdown_timeout_s, failed=FAILED).run()
+
+
+def _latest(config: Config, reread: Callable[[], Config]) -> Config:
+    """What a worker that takes another's place is to serve: what is in the file, unless it cannot be used."""
+    from proxy.reloading import require_reloadable
+
+    try:
+        return require_reloadable(config, reread)
+    except ProxyError as error:
+        _say(f"sparlance: a new worker starts from the configuration of the start: {error}")
+        return config
 
 
 def demo(config: Config) -> int:
@@ -189,7 +210,19 @@ def _run(app: Any, listener: socket.socket, *, told: Told, is_quiet: bool = Fals
     url = url_of(listener)
     tasks: set[asyncio.Task[None]] = set()
 
+    async def reload() -> None:
+        with suppress(ProxyError):  # it is in the log, and the configuration in effect stays
+            await app.reload()
+
+    def hang_up() -> None:
+        task = asyncio.create_task(reload())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
     async def announce() -> None:
+        if app.reread is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hang_up)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])  # the supervisor of workers has it blocked
         datasets = tuple(app.datasets)
         names = ", ".join(dataset.backend.name for dataset in datasets)
         structlog.get_logger().info("serving", url=url, backend=names, version=__version__)

@@ -31,20 +31,29 @@ GRACE_S = 5.0
 """Beyond the time that requests get to end, before a worker is killed."""
 TOLD_WITHIN_S = 1.0
 PAGE_LIMIT_BYTES = 4 * 1024 * 1024
-_SIGNALS = frozenset([signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGCHLD", signal.SIGTERM)])
+_SIGNALS = frozenset(
+    [signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGCHLD", signal.SIGTERM), getattr(signal, "SIGHUP", signal.SIGTERM)]
+)
+_HANGUP = getattr(signal, "SIGHUP", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
     """What a worker knows of itself. number: from 0. is_first: the first process of this number.
 
-    lifeline: its end tells that the supervisor is gone. ready: end of a pipe to tell that it serves.
+    lifeline: its end tells that the supervisor is gone. ready: end of a pipe to tell that it serves. supervisor: its process.
     """
 
     number: int
     is_first: bool
     lifeline: int
     ready: int
+    supervisor: int
+
+    def tell_hangup(self) -> None:
+        """Have all workers read the configuration again, this one too; it finds nothing changed if it just has."""
+        if os.getppid() == self.supervisor:
+            os.kill(self.supervisor, signal.SIGHUP)
 
     def tell_ready(self) -> None:
         """Tell the supervisor that requests are accepted; end with it from now on. Call in the event loop."""
@@ -105,6 +114,8 @@ class Supervisor:
             heard = signal.sigtimedwait(_SIGNALS, wait_s)
             if heard is not None and heard.si_signo in (signal.SIGTERM, signal.SIGINT):
                 return 0
+            if heard is not None and heard.si_signo == _HANGUP:
+                self._signal(signal.SIGHUP)
             for pid, status in self._ended():
                 if not self._replace(pid, status):
                     return self._failed
@@ -143,7 +154,7 @@ class Supervisor:
         if pid == 0:
             os.close(ready)
             os.close(self._held)  # only the supervisor's own end may keep the line open
-            self._be(Worker(number, is_first, self._lifeline, tell))
+            self._be(Worker(number, is_first, self._lifeline, tell, os.getppid()))
         os.close(tell)
         self._lives[pid] = _Life(number, time.monotonic(), ready, is_first)
 
@@ -151,7 +162,8 @@ class Supervisor:
         """Work, and end this process whatever happens: nothing of the supervisor may run in it."""
         code = self._failed
         try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            # SIGHUP stays blocked, and waits, until the worker has a handler for it: the default would end it.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS - {_HANGUP})
             code = self._work(worker)
         except ProxyError as error:
             print(f"sparlance: {error}", file=sys.stderr)
