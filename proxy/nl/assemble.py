@@ -106,7 +106,7 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
         absent.append(_absent(plan, absent_walk, p, node(plan.classes()[0]), node))
     if plan.also:
         _repeat(plan, tree, p, nodes)
-    pattern = Pattern(tuple(p.triples), tuple(p.filters), tuple(absent), either)
+    pattern = Pattern(tuple(p.triples), tuple(p.filters), tuple(absent), either, tuple(p.bindings))
     if plan.besides is not None:
         return _besides(plan.besides, pattern, columns, schema, language)
     if plan.is_ask:
@@ -117,7 +117,8 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
     has_joins = any(b.step.is_inverse for b in tree.branches)
     if not needs_group and not aggregated and has_joins and not order:
         is_distinct = True
-    return Query(pattern, tuple(columns), tuple(dict.fromkeys(group_by)), having, tuple(order), limit, is_distinct)
+    query = Query(pattern, tuple(columns), tuple(dict.fromkeys(group_by)), having, tuple(order), limit, is_distinct)
+    return query if plan.nested is None else _nested(query, plan)
 
 
 def _counts_itself(plan: Plan, tree: Tree, schema: Schema) -> bool:
@@ -143,6 +144,14 @@ def _names_entity(schema: Schema, a: Attribute, plan: Plan) -> bool:
     return schema.tells_apart(a)
 
 
+def _nested(query: Query, plan: Plan) -> Query | None:
+    """The aggregate over the groups of *query*: "the average number of calls of a ship"."""
+    counts = [c for c in query.columns if c.aggregate is Aggregate.COUNT]
+    if len(counts) != 1 or not query.group_by or query.order or query.having is not None:
+        return None
+    return replace(query, columns=tuple(counts), outer=plan.nested)
+
+
 def _absent(plan: Plan, walk: Tree | None, p: Patterns, subject: str, node: object) -> Pattern:
     inner = Patterns(p.schema, p.language, set(p.names))
     variables = inner.add_tree(walk, first=subject) if walk is not None else [subject]
@@ -151,7 +160,7 @@ def _absent(plan: Plan, walk: Tree | None, p: Patterns, subject: str, node: obje
         position = classes.index(c.attribute.subject_class) if c.attribute.subject_class in classes else 0
         inner.constrain(variables[position], c)
     p.names |= inner.names
-    return Pattern(tuple(inner.triples), tuple(inner.filters))
+    return Pattern(tuple(inner.triples), tuple(inner.filters), bindings=tuple(inner.bindings))
 
 
 def _absent_with_same(plan: Plan, p: Patterns, columns: Sequence[Column]) -> Pattern | None:
@@ -165,7 +174,7 @@ def _absent_with_same(plan: Plan, p: Patterns, columns: Sequence[Column]) -> Pat
     for c in plan.absent:
         inner.constrain(other, c)
     p.names |= inner.names
-    return Pattern(tuple(inner.triples), tuple(inner.filters))
+    return Pattern(tuple(inner.triples), tuple(inner.filters), bindings=tuple(inner.bindings))
 
 
 def _besides(a: Attribute, pattern: Pattern, columns: Sequence[Column], schema: Schema, language: str) -> Query | None:
@@ -200,7 +209,7 @@ def _repeat(plan: Plan, tree: Tree, p: Patterns, nodes: Sequence[str]) -> None:
     if end is None:
         return
     for shown in plan.shown:
-        if isinstance(shown.term, Attribute) and shown.term.subject_class == tree.nodes[root]:
+        if isinstance(shown.term, Attribute) and shown.term.subject_class == tree.nodes[root] and not shown.term.operator:
             var = p.attribute(nodes[root], shown.term)
             here = other
             for property_ in shown.term.path[:-1]:

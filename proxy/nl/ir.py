@@ -73,6 +73,16 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class Binding:
+    """*var* is the *operands*, variables, with *operator* (+, -, * or /) between them. are_texts: which are cast to numbers."""
+
+    var: str
+    operator: str
+    operands: tuple[str, ...]
+    are_texts: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Pattern:
     """A group: triples, filters, groups of which no solution may exist, and groups of which one must match (UNION)."""
 
@@ -80,6 +90,7 @@ class Pattern:
     filters: tuple[Filter, ...] = ()
     absent: tuple[Pattern, ...] = ()
     either: tuple[Pattern, ...] = ()
+    bindings: tuple[Binding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +102,7 @@ class Having:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One SELECT (or ASK, with *is_ask*) query. *order*: (column, descending)."""
+    """One SELECT (or ASK, with *is_ask*) query. *order*: (column, descending). outer: of the last column, over all rows."""
 
     pattern: Pattern
     columns: tuple[Column, ...] = ()
@@ -101,6 +112,7 @@ class Query:
     limit: int | None = None
     is_distinct: bool = False
     is_ask: bool = False
+    outer: Aggregate | None = None
 
 
 # -- to SPARQL
@@ -144,6 +156,11 @@ class _Renderer:
 
     def text(self) -> str:
         body = self._select(self._query, "")
+        if self._query.outer is not None:
+            last = alias(self._query.columns[-1])
+            name = alias(Column(last, self._query.outer))
+            inner = self._select(self._query, "    ")
+            body = f"SELECT ({self._query.outer}(?{last}) AS ?{name}) WHERE {{\n  {{\n{inner}\n  }}\n}}"
         lines = [f"PREFIX {p}: <{ns}>" for ns, p in sorted(self._prefixes.items(), key=lambda x: x[1])]
         if self._uses_xsd and XSD not in self._prefixes:
             lines.append(f"PREFIX xsd: <{XSD}>")
@@ -234,6 +251,9 @@ class _Renderer:
         for t in dict.fromkeys(pattern.triples):
             verb = "a" if t.property == RDF_TYPE else self._iri(t.property)
             lines.append(f"{indent}?{t.subject} {verb} {self._term(t.object)} .")
+        for b in pattern.bindings:
+            operands = [self._number(v, t) for v, t in zip(b.operands, b.are_texts, strict=True)]
+            lines.append(f"{indent}BIND({f' {b.operator} '.join(operands)} AS ?{b.var})")
         for number, inner in enumerate(pattern.either):
             lines += [f"{indent}{'} UNION {' if number else '{'}", *self._pattern(inner, indent + "  ")]
         lines += [f"{indent}}}"] if pattern.either else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from proxy.nl.arithmetic import operation
 from proxy.nl.cursor import Cursor
 from proxy.nl.english import AGGREGATES, DIMENSIONS, MOST_ADJECTIVES
 from proxy.nl.ir import Aggregate
@@ -257,11 +258,15 @@ def superlative(cur: Cursor) -> Ordering | None:
             cur.take(i - (1 if limit > 1 else 0), j + 1)
             slot = Slot(hint, "", i, j + 1) if hint else None
             return Ordering(slot, descending, limit, f"{word} {w[j]}")
+        if (computed := operation(cur, j)) is not None:
+            slot, end = computed
+            cur.take(i - (1 if limit > 1 else 0), end)
+            return Ordering(slot, descending, limit, word, False)
         words, context, end = cur.phrase(j)
         if (
             word not in ("most", "fewest", "least", "top", "highest", "lowest", "greatest", "maximum", "minimum", "max", "min")
             or not words
-        ):
+        ) and count_of(words) is None:
             # "the oldest singer": the noun is the entity, the adjective names the attribute.
             if not any(x in ("with", "has", "have", "having", "whose", "had") for x in w[max(0, i - 3) : i]) and words:
                 cur.take(i - (1 if limit > 1 else 0), j)
@@ -281,6 +286,8 @@ def superlative(cur: Cursor) -> Ordering | None:
         if in_condition:
             cur.take(j, end)
         text = without_count(words) or context
+        if aggregate is not None and text in ("time", "times"):
+            return Ordering(None, descending, limit, word)
         inner_aggregate = next((AGGREGATES[x] for x in words.split() if x in ("average", "mean", "total")), None)
         if inner_aggregate is not None:
             text, aggregate = " ".join(x for x in text.split() if x not in ("average", "mean", "total")), inner_aggregate

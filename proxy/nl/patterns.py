@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from proxy.nl.ir import Aggregate, Column, Filter, Operator, Pattern, Query, Triple, variable_name
+from proxy.nl.ir import Aggregate, Binding, Column, Filter, Operator, Pattern, Query, Triple, variable_name
 from proxy.nl.plan import Condition
 from proxy.nl.schema import Attribute, Schema
 from proxy.nl.tree import Tree
@@ -22,6 +22,7 @@ class Patterns:
     nodes: list[str] = field(default_factory=list)
     triples: list[Triple] = field(default_factory=list)
     filters: list[Filter] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
     values: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
 
     def name(self, words: str) -> str:
@@ -65,6 +66,12 @@ class Patterns:
         known = self.values.get((node, a.path))
         if known is not None:
             return known
+        if a.operator:
+            operands = tuple(self.attribute(node, part) for part in a.parts)
+            var = self.name(a.words[0])
+            self.values[node, a.path] = var
+            self.bindings.append(Binding(var, a.operator, operands, tuple(p.is_text_number for p in a.parts)))
+            return var
         here = node
         for p in a.path[:-1]:
             step = self.values.get((node, (p,)))
@@ -99,7 +106,7 @@ class Patterns:
         nodes = {node for node, _ in conditions}
         is_total = all(c.attribute.count >= self.schema.classes[c.attribute.subject_class].instances for _, c in conditions)
         if len(nodes) == 1 and not is_total:
-            return tuple(Pattern(tuple(p.triples), tuple(p.filters)) for p in parts)
+            return tuple(Pattern(tuple(p.triples), tuple(p.filters), bindings=tuple(p.bindings)) for p in parts)
         found: Filter | None = None
         for node, c in reversed(conditions):
             var = self.attribute(node, c.attribute)
@@ -178,6 +185,5 @@ def _over_all(schema: Schema, a: Attribute, aggregate: Aggregate, within: Sequen
     var = inner.attribute(node, replace(a, words=("any " + a.words[0],)))
     for c in within:
         inner.constrain(node, replace(c, attribute=replace(c.attribute, words=("any " + c.attribute.words[0],))))
-    return Query(
-        Pattern(tuple(inner.triples), tuple(inner.filters)), (Column(var, aggregate, is_text_number=a.is_text_number),)
-    )
+    pattern = Pattern(tuple(inner.triples), tuple(inner.filters), bindings=tuple(inner.bindings))
+    return Query(pattern, (Column(var, aggregate, is_text_number=a.is_text_number),))

@@ -61,7 +61,7 @@ class Plan:
 
     also: conditions of a second, parallel pattern. shares_value: the two patterns share what is shown, not the entity; so does
     what must be absent, with *absent_shares_value*. either: conditions of which one must hold. besides: an attribute of another
-    class, shown in the same column as the first.
+    class, shown in the same column as the first. nested: aggregate of the one number that is shown, over all groups.
     """
 
     shown: tuple[Shown, ...]
@@ -79,6 +79,7 @@ class Plan:
     either: tuple[Condition, ...] = ()
     absent_shares_value: bool = False
     besides: Attribute | None = None
+    nested: Aggregate | None = None
 
     def classes(self) -> list[str]:
         """Classes that the main pattern must hold, the one that is asked about first."""

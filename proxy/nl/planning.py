@@ -217,7 +217,7 @@ class Planner:
         """All that every instance has, so that asking for it leaves none out; what names it comes first."""
         held = [
             a for a in self.schema.attributes_of.get(class_.iri, ())
-            if a.count >= class_.instances and a not in self.schema.relations
+            if a.count >= class_.instances and a not in self.schema.relations and not a.operator
         ]  # fmt: skip
         name = self.schema.name_of(class_.iri)
         return tuple(Shown(a) for a in sorted(held, key=lambda a: a != name)[:_ATTRIBUTES_MOST])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.nl.anchors import Anchor
+from proxy.nl.arithmetic import combined
 from proxy.nl.ir import Aggregate
 from proxy.nl.linking import Link, Linker
 from proxy.nl.plan import Shown, Sorting, owner
@@ -39,6 +40,8 @@ class Readings:
         classes = self.linker.class_links(slot.words) if slot.words else []
         attributes = self.linker.attribute_links(slot) if slot.words else []
         anchored = {a.class_: a.score for a in self.anchors}
+        if slot.operator:
+            return self._computed(slot, part)
 
         def bonus(term: Attribute | ClassTerm) -> float:
             return 0.1 * anchored.get(owner(term), 0.0)
@@ -85,13 +88,35 @@ class Readings:
             best.setdefault(c.value, c)
         return list(best.values())[:7]
 
+    def _computed(self, slot: Slot, part: str) -> list[Choice]:
+        """Two numbers of one thing, combined."""
+        out = []
+        links = [self.linker.attribute_links(replace(slot, words=w), 12) for w in (slot.words, slot.other)]
+        for a in links[0]:
+            for b in links[1]:
+                if (
+                    isinstance(a.term, Attribute)
+                    and isinstance(b.term, Attribute)
+                    and a.term.is_number
+                    and b.term.is_number
+                    and a.term.subject_class == b.term.subject_class
+                    and a.term != b.term
+                ):
+                    term = combined(slot.operator, (a.term, b.term))
+                    out.append(Choice(part, Shown(term, slot.aggregate), (a.score + b.score) / 2))
+        return sorted(out, key=lambda c: -c.score)[:5]
+
     def order(self, sketch: Sketch) -> list[Choice]:
         """What the sketch may sort by: an attribute, the number of a class, or of solutions."""
         order = sketch.order
         assert order is not None
         out: list[Choice] = []
         slot = order.slot
-        if slot is not None and slot.words:
+        if slot is not None and slot.operator:
+            for c in self._computed(slot, "order"):
+                assert isinstance(c.value, Shown)
+                out.append(replace(c, value=Sorting(c.value.term, order.is_descending, order.limit)))
+        elif slot is not None and slot.words:
             links = self.linker.attribute_links(slot, 12)
             usable = self.linker.numeric(links) if order.limit is not None else links
             for link in usable[:5]:

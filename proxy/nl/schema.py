@@ -16,6 +16,7 @@ from typing import Protocol
 
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueEntry
+from proxy.nl.arithmetic import measures
 from proxy.nl.languages import shipped
 from proxy.nl.words import Splitter, is_opaque, local_name, stems
 from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDFS, RDFS_LABEL, XSD
@@ -50,7 +51,10 @@ class ClassTerm:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A path from *subject_class* to literals of *datatype* (the most frequent one). *count*: triples."""
+    """A path from *subject_class* to literals of *datatype* (the most frequent one). *count*: triples.
+
+    operator, parts: the value is computed from other attributes of the same subject (nl/arithmetic.py).
+    """
 
     subject_class: str
     path: tuple[str, ...]
@@ -58,6 +62,8 @@ class Attribute:
     words: tuple[str, ...]
     count: int
     is_text_number: bool = False
+    operator: str = ""
+    parts: tuple[Attribute, ...] = ()
 
     @property
     def is_number(self) -> bool:
@@ -143,6 +149,9 @@ class Schema:
         self._names_at: dict[Attribute, Attribute] = {}
         self._compose(into)
         self._relate()
+        for held in list(self.attributes_of.values()):
+            self.attributes += measures(held)
+        self.__dict__.pop("attributes_of", None)
 
     @staticmethod
     def _all_numbers(values: ValueStatistics, class_: str, property_: str) -> bool:

@@ -19,6 +19,7 @@ from proxy.nl.ordering import grouping, sorting, superlative
 from proxy.nl.showing import select
 from proxy.nl.sketch import EVERYTHING, Item, Ordering, Sketch, Slot
 
+_OF_COUNTS = (Aggregate.AVG, Aggregate.MIN, Aggregate.MAX)
 _INFORMATION = frozenset("info information details data attributes fields columns".split())
 
 
@@ -57,6 +58,11 @@ def sketches(items: Sequence[Item]) -> list[Sketch]:
             for s in first.select
         )
         found.append(replace(first, select=summed, note="sum instead of count"))
+    of_number = [s for s in first.select if s.aggregate in _OF_COUNTS and s.words.startswith("number of ")]
+    if len(first.select) == 1 and of_number:
+        counted = of_number[0].words.removeprefix("number of ")
+        slot = replace(of_number[0], words=counted, aggregate=Aggregate.COUNT, nested=of_number[0].aggregate)
+        found.append(replace(first, select=(slot,), note="aggregate of counts"))
     aggregated = [s for s in first.select if s.aggregate is not None]
     # "the maximum price and score": only words of one list share their aggregate.
     follower = next((b for a, b in pairwise(first.select) if a.aggregate is not None and b.aggregate is None), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from proxy.nl.arithmetic import operation
 from proxy.nl.cursor import Cursor
 from proxy.nl.english import AGGREGATES, BREAKS, FILLERS, FURTHER, HOW, LEAD, PAIRED, VERBS_OF_REQUEST, WHEN_AND_WHERE
 from proxy.nl.ir import Aggregate
@@ -49,7 +50,7 @@ def select(cur: Cursor, superlative: Ordering | None) -> tuple[Slot, ...]:
     unique: dict[tuple[str, str, Aggregate | None], Slot] = {}
     for s in slots:
         # "the name of a building along with the name of a company": the same words about two things.
-        unique[s.words, s.context if s.words in ("name", "names", "id", "ids") else "", s.aggregate] = s
+        unique[s.words + s.other, s.context if s.words in ("name", "names", "id", "ids") else "", s.aggregate] = s
     return tuple(unique.values())
 
 
@@ -149,6 +150,12 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
             while i < n and w[i] in ("the", "all", "different", "distinct", "unique", "total"):
                 is_distinct |= w[i] in ("different", "distinct", "unique")
                 i += 1
+        if (computed := operation(cur, i)) is not None:
+            slot, end = computed
+            cur.take(at, end)
+            slots.append(replace(slot, aggregate=pending[0] if pending else None))
+            i = end
+            continue
         words, context, end = cur.phrase(i)
         if not words and not context:
             break

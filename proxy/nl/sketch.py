@@ -28,7 +28,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Words that stand for an attribute or a class. *context*: the words after "of". *at*, *to*: item positions, half open."""
+    """Words that stand for an attribute or a class. *context*: the words after "of". *at*, *to*: item positions, half open.
+
+    operator, other: the words are combined with *other* words by +, -, * or /. nested: an aggregate of
+    the numbers that *aggregate* gives.
+    """
 
     words: str
     context: str = ""
@@ -36,6 +40,9 @@ class Slot:
     to: int = 0
     aggregate: Aggregate | None = None
     is_distinct: bool = False
+    operator: str = ""
+    other: str = ""
+    nested: Aggregate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from proxy.nl.conditions import TEXT_OPERATORS
-from proxy.nl.ir import Operator
+from proxy.nl.ir import Aggregate, Operator
 from proxy.nl.plan import Condition, Plan, owner
 from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.sketch import Item, Sketch
@@ -46,6 +46,7 @@ def variants(plan: Plan, scores: dict[str, float], sketch: Sketch, places: Place
     for make in (_either, _scoped, _absent, _shared):
         for other, more in make(plan, places, sketch, schema):
             yield other, scores | more
+    yield from _nested(plan, scores, sketch, schema)
     if (both := _besides(plan, places, schema)) is not None:
         yield both, scores
 
@@ -118,6 +119,22 @@ def _exclude(a: Condition, b: Condition) -> bool:
         if low.operator in _LOW and high.operator in _HIGH and low.numbers and high.numbers:
             return low.numbers[0] <= high.numbers[0]
     return False
+
+
+def _nested(plan: Plan, scores: dict[str, float], sketch: Sketch, schema: Schema) -> Iterator[Scored]:
+    """ "The average number of calls per ship": an aggregate of counts, one for each of a group."""
+    if len(plan.shown) != 1 or not sketch.select or plan.sorting is not None or plan.counted is not None:
+        return
+    slot, shown = sketch.select[0], plan.shown[0]
+    outer = slot.nested
+    if outer is None or shown.aggregate is not Aggregate.COUNT or not isinstance(shown.term, ClassTerm):
+        return
+    counted = shown.term.iri
+    groups: list[Attribute | ClassTerm] = [plan.group] if plan.group is not None else []
+    groups += [schema.classes[c] for c in plan.anchors if c != counted]
+    for group in groups[:2]:
+        if owner(group) != counted or isinstance(group, Attribute):
+            yield replace(plan, group=group, nested=outer), scores
 
 
 def _besides(plan: Plan, places: Places, schema: Schema) -> Plan | None:

@@ -25,6 +25,8 @@ def verbalise(plan: Plan, schema: Schema) -> str:
         shown.append(text)
     subject = schema.classes[plan.classes()[0]].words[0] if plan.classes() else ""
     parts = [" and ".join(shown)]
+    if plan.nested is not None:
+        parts.insert(0, _SPOKEN[plan.nested])
     if plan.is_ask:
         parts = [f"is there a {subject}"]
     elif subject and any(isinstance(s.term, Attribute) for s in plan.shown):
@@ -49,7 +51,7 @@ def verbalise(plan: Plan, schema: Schema) -> str:
         what = schema.classes[plan.absent_class].words[0] if plan.absent_class else ""
         parts.append(
             ("without any " if plan.absent_shares_value else "without ")
-            + what
+            + f"{what} "
             + " ".join(_condition(c, schema, subject) for c in plan.absent)
         )
     if plan.group is not None:
