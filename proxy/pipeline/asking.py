@@ -106,6 +106,10 @@ class Asker:
         self._from = ""
         self.queries = 0
 
+    @property
+    def backend_name(self) -> str:
+        return self._backend.name
+
     def read_from(self, graphs: Iterable[str]) -> None:
         """From now on every query reads these graphs, merged (FROM)."""
         self._from = "".join(f"FROM {chunks.iri(g)} " for g in graphs)
@@ -115,7 +119,14 @@ class Asker:
         return query.replace("{", self._from + "{", 1) if self._from else query
 
     async def ask(self, query: str, *, limit_rows: int = ROWS_MOST) -> list[Row] | Failure:
-        """Run *query*; every way in which an answer can be missing becomes a Failure, but for a backend that is gone."""
+        """Run *query*; every way in which an answer can be missing becomes a Failure, but for a backend that is gone.
+
+        A query that is too much for the backend is given up; a backend that answers nothing any more ends the build, which
+        else would end with an index of nothing. Which of the two it is, the cheapest query of all tells.
+
+        Raises:
+            BackendError: the backend is gone, or does not answer that one either.
+        """
         query = self._scoped(query)
         if self._journal is not None and (known := self._journal.get(query)) is not None:
             await asyncio.sleep(0)
@@ -126,20 +137,19 @@ class Asker:
             try:
                 solutions = await self._select(query, limit_rows)
             except BackendTimeout:
-                return Failure(f"no answer within {self._timeout_s:g} s")
+                return await self._failure(f"no answer within {self._timeout_s:g} s")
             except BackendRefused as error:
-                return Failure(f"the backend refused with status {error.status}: {' '.join(error.body.split())[:200]}")
+                said = " ".join(error.body.split())[:200]
+                return await self._failure(f"the backend refused with status {error.status}: {said}")
             except BackendGarbled as error:
-                return Failure(f"the answer was not complete: {error}")
+                return await self._failure(f"the answer was not complete: {error}")
             except BackendBusy as error:
                 if attempt == _ATTEMPTS:
                     return Failure("the backend was busy")
                 await asyncio.sleep(error.retry_after_s)
             except BackendUnreachable as error:
                 if attempt == _ATTEMPTS:
-                    # A query that makes the server drop the connection is given up; a server that is down ends the build.
-                    await self._backend.probe(timeout_s=self._timeout_s)
-                    return Failure(f"the connection broke: {error}")
+                    return await self._failure(f"the connection broke: {error}")
                 await asyncio.sleep(0.2 * attempt)
             else:
                 if self._journal is not None:
@@ -148,6 +158,20 @@ class Asker:
             finally:
                 await self._pause(time.perf_counter() - started)
         raise AssertionError("the last attempt returns or raises")
+
+    async def _failure(self, reason: str) -> Failure:
+        """Give a query up for *reason*, if the backend still answers others."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._backend.probe(timeout_s=self._timeout_s)
+                break
+            except (BackendRefused, BackendGarbled, BackendTimeout, BackendUnreachable):
+                if attempt == _ATTEMPTS:
+                    raise
+                await asyncio.sleep(0.2 * attempt)
+            except BackendBusy:
+                break  # it works for others
+        return Failure(reason)
 
     async def _select(self, query: str, limit_rows: int) -> Solutions:
         if self._parameters:

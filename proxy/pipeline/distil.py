@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from proxy.backends.base import Backend, Headers
+from proxy.errors import BackendGarbled
 from proxy.index import chunks
 from proxy.index.build import KIND_CAP, Distribution, IndexBuilder, Row, kind_of, number, text
 from proxy.index.chunks import Subjects
@@ -109,7 +110,7 @@ async def distil(
         kind_cap: with more kinds than this, or where they cannot be listed, single classes stand in for them.
         epoch: handed on to the index.
     Raises:
-        BackendUnreachable: the backend is gone, and did not come back while we waited a little.
+        BackendError: the backend is gone, or answers nothing any more, and did not come back while we waited a little.
     """
     asker = Asker(
         backend,
@@ -163,8 +164,10 @@ class Reading:
         started, built_at = time.perf_counter(), time.time()
         if self._scope.is_listed:
             await self._list_graphs()
-        await self._list_properties()
-        await self._list_classes()
+        are_listed = await self._list_properties()
+        if not await self._list_classes() and not are_listed:
+            reasons = "; ".join(chunk.reason for chunk in self._builder.incomplete)
+            raise BackendGarbled(f"there is nothing to build an index of: {reasons}", backend=self._asker.backend_name)
         tallied = await self._download()
         if tallied is None:
             await self._enumerate()
@@ -273,14 +276,14 @@ class Reading:
 
     # -- classes, properties, kinds
 
-    async def _list_classes(self) -> None:
+    async def _list_classes(self) -> bool:
         if self._settings.class_predicate == AUTO:
             rows = await self._choose_class_predicate()
         else:
             rows = await self._asker.ask(chunks.classes(self._settings.class_predicate))
         if isinstance(rows, Failure):
             self._builder.give_up(None, None, f"the classes could not be listed: {rows.reason}")
-            return
+            return False
         counts = {c.value: number(row["n"]) for row in rows if isinstance(c := row["c"], Iri)}
         for class_ in sorted(counts, key=lambda c: (-counts[c], c)):
             if chunks.is_writable(class_):
@@ -288,6 +291,7 @@ class Reading:
             else:
                 self._builder.give_up(class_, None, "its IRI cannot be written in a query")
                 self._multi_typed.add(class_)
+        return True
 
     async def _choose_class_predicate(self) -> list[Row] | Failure:
         old = self._settings
@@ -299,13 +303,13 @@ class Reading:
         )
         return chosen.rows
 
-    async def _list_properties(self) -> None:
+    async def _list_properties(self) -> bool:
         rows = await self._asker.ask(chunks.properties())
         if isinstance(rows, Failure):
             rows = await self._asker.ask(chunks.property_names())
         if isinstance(rows, Failure):
             self._builder.give_up(None, None, f"the properties could not be listed: {rows.reason}")
-            return
+            return False
         self._totals = {text(row["p"]): number(row["n"]) if "n" in row else None for row in rows}
         excluded = {p for p in self._totals if p.startswith(tuple(self._settings.excluded_namespaces))}
         unwritable = {p for p in self._totals if not chunks.is_writable(p)}
@@ -313,6 +317,7 @@ class Reading:
             reason = "excluded by the configuration" if p in excluded else "its IRI cannot be written in a query"
             self._builder.give_up(None, p, reason)
         self._excluded = frozenset(excluded | unwritable)
+        return True
 
     async def _find_kinds(self) -> None:
         kinds: dict[Kind, int] = {}

@@ -403,6 +403,22 @@ def test_what_cannot_be_read_is_named(error, reason):
     assert distilled.index.is_complete_for([EX + "Writer"], [EX + "by"])
 
 
+@pytest.mark.parametrize(("error", "reason"), FAILURES, ids=["timeout", "garbled", "refused"])
+def test_nothing_is_built_from_what_is_no_answer(error, reason):
+    """A backend that answers none of the queries gives no index, wherever in the build it begins to."""
+    for good in (0, 1, 2, 5, 9):
+        answered = iter(range(good))
+        silent = failing(lambda q, left=answered: next(left, None) is None, error)
+        with pytest.raises(type(error)):
+            asyncio.run(distil(Store(LIBRARY, fault=silent), Settings()))
+
+
+def test_no_index_where_only_the_probe_is_answered():
+    """Where neither properties nor classes can be listed, there is nothing that an index could be about."""
+    with pytest.raises(BackendGarbled, match=r"nothing to build .* of: the properties could not be listed: .* status 500"):
+        asyncio.run(distil(Store(LIBRARY, fault=failing(lambda q: q != "probe", FAILURES[2][0])), Settings()))
+
+
 @pytest.mark.parametrize("seed", range(110, 140))
 def test_whatever_fails_is_covered(seed):
     """With queries failing at random, every triple is in a cell or in a chunk that is written down as incomplete."""
@@ -411,7 +427,7 @@ def test_whatever_fails_is_covered(seed):
     errors = [e for e, _ in FAILURES]
 
     def fault(query: str) -> None:
-        if rng.random() < 0.3:
+        if query != "probe" and rng.random() < 0.3:
             raise rng.choice(errors)
 
     index = asyncio.run(distil(over(store, fault=fault), Settings())).index
