@@ -39,7 +39,7 @@ from proxy.evaluation import score
 from proxy.evaluation.score import matches
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.onnx import OnnxEncoder
-from proxy.nl.rank import choose, confidence
+from proxy.nl.rank import choose
 from proxy.pipeline.distil import distil
 from proxy.query.operation import Question
 from proxy.query.term import RDF_LANG_STRING, BlankNode, Iri, Literal, RdfTerm
@@ -185,7 +185,6 @@ def evaluate(folder: Path, encoder: OnnxEncoder, args: argparse.Namespace) -> li
                 "at20": float(any(right)),
                 "anywhere": float(anywhere),
                 "ms": ms,
-                "confidence": confidence(executed, pick, rows) if answers else 0.0,
                 "kind": kind,
                 "n": len(proposal.candidates),
                 "hardness": record.get("hardness"),
@@ -232,13 +231,6 @@ def main() -> None:
         if not args.kg or folder.name in args.kg:
             everything += evaluate(folder, encoder, args)
     print(line("ALL", everything))
-    for threshold in (0.2, 0.3, 0.35, 0.4, 0.5, 0.6):
-        given = [r for r in everything if r["confidence"] >= threshold]
-        refused = len(everything) - len(given)
-        lost = sum(r["ex"] for r in everything) - sum(r["ex"] for r in given)
-        print(f"  abstain below {threshold}: {refused} refused, {lost:.0f} of them right; of the {len(given)} given", end=" ")
-        print(f"{statistics.fmean([r['ex'] for r in given]) if given else 0:.3f} right, ", end="")
-        print(f"expected {statistics.fmean([r['confidence'] for r in given]) if given else 0:.3f}")
     for level in ("easy", "medium", "hard", "extra"):
         if some := [r for r in everything if r["hardness"] == level]:
             print(line(f"  {level}", some))

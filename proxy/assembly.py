@@ -161,11 +161,13 @@ def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
     def make(index: SupportIndex, values: ValueIndex) -> QuestionEngine:
         from proxy.nl.engine import QuestionEngine
         from proxy.nl.onnx import OnnxEncoder  # late: onnxruntime and transformers are heavy
+        from proxy.nl.ranker import read_ranker
 
         which = config.nl.encoder, config.nl.threads
         if which not in encoders:
             folder = Path(config.nl.encoder) if config.nl.encoder else None
             encoders[which] = OnnxEncoder(folder, threads=config.nl.threads)
-        return QuestionEngine(index, values, encoders[which], config.nl)
+        ranker = read_ranker(Path(config.nl.ranker), threads=config.nl.threads) if config.nl.ranker else None
+        return QuestionEngine(index, values, encoders[which], config.nl, ranker)
 
     return make

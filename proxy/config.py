@@ -191,11 +191,13 @@ class ValidationSettings(Struct, frozen=True, kw_only=True):
 
 
 class NlSettings(Struct, frozen=True, kw_only=True):
-    """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; empty: the packaged one.
+    """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; *ranker*: folder that
+    ``sparlance train ranker`` wrote; empty: the packaged ones.
     *memory*: folder of what people confirmed; empty: nothing is kept."""
 
     enabled: bool = True
     encoder: str = ""
+    ranker: str = ""
     max_candidates: Positive = 400
     execute: Positive = 4
     correct_above: Fraction = 0.5
@@ -549,7 +551,7 @@ def _resolve(values: dict[str, Any], folder: Path) -> None:
     """Make the paths of a file relative to that file, so that it means the same wherever the command is started."""
     if "backend.load" in values:
         values["backend.load"] = tuple(str(folder / p) for p in values["backend.load"])
-    for key in ("nl.encoder", "nl.memory", "plugins.directory", "index.directory", "access.keys_file"):
+    for key in ("nl.encoder", "nl.ranker", "nl.memory", "plugins.directory", "index.directory", "access.keys_file"):
         if values.get(key):
             values[key] = str(folder / values[key])
 

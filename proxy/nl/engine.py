@@ -15,7 +15,8 @@ from proxy.nl.ir import render
 from proxy.nl.languages import language_of
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.onnx import Encoder
-from proxy.nl.rank import rank, shipped_weights
+from proxy.nl.rank import rank
+from proxy.nl.ranker import Ranker, shipped_ranker
 from proxy.nl.readings import links_of
 from proxy.nl.requirements import NONE, Requirements
 from proxy.nl.schema import Attribute, Schema
@@ -59,15 +60,22 @@ class Proposal:
 class QuestionEngine:
     """Answers questions about one graph. Safe to use from several threads.
 
-    Building it encodes the vocabulary: about 1 ms for each class and property on one core.
+    Building it encodes the vocabulary: about 1 ms for each class and property on one core. ranker: None: the packaged one.
     """
 
-    def __init__(self, index: SupportIndex, values: ValueIndex, encoder: Encoder, settings: EngineSettings) -> None:
+    def __init__(
+        self,
+        index: SupportIndex,
+        values: ValueIndex,
+        encoder: Encoder,
+        settings: EngineSettings,
+        ranker: Ranker | None = None,
+    ) -> None:
         self._encoder = encoder
         self._settings = settings
         self.schema = Schema(index, Splitter(encoder.ranks), values)
         self.linker = Linker(self.schema, values, encoder)
-        self.weights = shipped_weights()
+        self.ranker = ranker or shipped_ranker()
 
     def propose(self, question: Question, *, told: Tell = lambda stage, value: None) -> Proposal:
         """Rank the queries that *question* may mean; an empty list where nothing in it is known to the graph.
@@ -120,7 +128,7 @@ class QuestionEngine:
         return enumerator.candidates(u.items, u.mentions, u.sketches, limit=limit, requirements=requirements)
 
     def _ranked(self, text: str, candidates: list[Candidate]) -> list[Candidate]:
-        ranked = rank(text, candidates, self._encoder, self.weights)
+        ranked = rank(text, candidates, self._encoder, self.ranker)
         for c in ranked[:_RENDERED]:
             c.sparql = render(c.query)
         return ranked

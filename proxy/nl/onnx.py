@@ -1,4 +1,4 @@
-"""Sentence encoder: onnxruntime for the network, transformers for its tokenizer. Nobody else imports either.
+"""Sentence encoder and cross-encoder: onnxruntime for the network, transformers for its tokenizer. Nobody else imports either.
 
 This is one of the two marked edges of the domain (it reads model files). Nothing is downloaded: the weights come from an
 installed package or a configured folder, and the hub is never asked.
@@ -68,6 +68,37 @@ def _is_not_about_torch(record: logging.LogRecord) -> bool:
     return "PyTorch was not found" not in record.getMessage()
 
 
+def _load(weights: Path, vocabulary: Path, threads: int) -> tuple[Any, Any]:
+    """Session and tokenizer.
+
+    Raises:
+        ModelError: a file or a library is missing or does not fit.
+    """
+    for path in (weights, vocabulary):
+        if not path.is_file():
+            raise ModelError(f"no such model file: {path.name} in {path.parent}")
+    logging.getLogger("transformers").addFilter(_is_not_about_torch)
+    try:
+        import onnxruntime as ort
+        from transformers import PreTrainedTokenizerFast
+    except ImportError as exc:
+        raise ModelError(f"{exc.name} is not installed: pip install 'sparlance[nl]'") from exc
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    # Asking for CUDA where no driver is costs a second and prints an error for every session.
+    preferred = ("CUDAExecutionProvider", "CPUExecutionProvider") if _has_cuda_driver() else ("CPUExecutionProvider",)
+    wanted = [p for p in preferred if p in ort.get_available_providers()]
+    try:
+        session = ort.InferenceSession(str(weights), options, providers=wanted)
+        tokenizer = PreTrainedTokenizerFast(
+            tokenizer_file=str(vocabulary), pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
+        )
+    except Exception as exc:  # both libraries raise bare classes of their own for a file they cannot use
+        raise ModelError(f"the model in {weights.parent} cannot be used: {exc}") from exc
+    return session, tokenizer
+
+
 class OnnxEncoder:
     """A BERT-like encoder with mean pooling.
 
@@ -85,28 +116,7 @@ class OnnxEncoder:
     ) -> None:
         weights = packaged_weights() if folder is None else folder / "model.onnx"
         vocabulary = packaged_tokenizer() if folder is None else folder / "tokenizer.json"
-        for path in (weights, vocabulary):
-            if not path.is_file():
-                raise ModelError(f"no such model file: {path.name} in {path.parent}")
-        logging.getLogger("transformers").addFilter(_is_not_about_torch)
-        try:
-            import onnxruntime as ort
-            from transformers import PreTrainedTokenizerFast
-        except ImportError as exc:
-            raise ModelError(f"{exc.name} is not installed: pip install 'sparlance[nl]'") from exc
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.log_severity_level = 3
-        # Asking for CUDA where no driver is costs a second and prints an error for every session.
-        preferred = ("CUDAExecutionProvider", "CPUExecutionProvider") if _has_cuda_driver() else ("CPUExecutionProvider",)
-        wanted = [p for p in preferred if p in ort.get_available_providers()]
-        try:
-            self._session = ort.InferenceSession(str(weights), options, providers=wanted)
-            self._tokenizer: Any = PreTrainedTokenizerFast(
-                tokenizer_file=str(vocabulary), pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
-            )
-        except Exception as exc:  # both libraries raise bare classes of their own for a file they cannot use
-            raise ModelError(f"the encoder in {weights.parent} cannot be used: {exc}") from exc
+        self._session, self._tokenizer = _load(weights, vocabulary, threads)
         self._inputs = {i.name for i in self._session.get_inputs()}
         self._max_tokens = max_tokens
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
@@ -162,3 +172,39 @@ class OnnxEncoder:
         pooled = (hidden * mask).sum(axis=1) / np.maximum(mask.sum(axis=1), 1.0)
         unit: Vectors = (pooled / np.maximum(np.linalg.norm(pooled, axis=1, keepdims=True), 1e-9)).astype(np.float32)
         return unit
+
+
+class OnnxCrossEncoder:
+    """A BERT-like network that reads a question and a text together and gives one logit.
+
+    Args:
+        folder: holds ``model.onnx`` (ids, segments, mask → logits) and ``tokenizer.json``.
+        threads: of one inference; 0 lets onnxruntime decide.
+        max_tokens: of a pair; the longer part is cut.
+    Raises:
+        ModelError: a file or a library is missing or does not fit.
+    """
+
+    def __init__(self, folder: Path, *, threads: int = 0, max_tokens: int = 64) -> None:
+        self._session, self._tokenizer = _load(folder / "model.onnx", folder / "tokenizer.json", threads)
+        self._max_tokens = max_tokens
+
+    def score(self, question: str, texts: Sequence[str]) -> Vectors:
+        """(texts,) logits. Safe to call from several threads."""
+        if not texts:
+            return np.zeros(0, dtype=np.float32)
+        encoded = self._tokenizer(
+            [question] * len(texts),
+            list(texts),
+            padding=True,
+            truncation="longest_first",
+            max_length=self._max_tokens,
+            return_tensors="np",
+            return_token_type_ids=True,
+        )
+        feed = {k: encoded[k].astype(np.int64) for k in ("input_ids", "token_type_ids", "attention_mask")}
+        try:
+            logits: Vectors = self._session.run(None, feed)[0].reshape(-1).astype(np.float32)
+        except Exception as exc:  # onnxruntime has no public exception class for a failed run
+            raise ModelError(f"the cross-encoder failed: {exc}") from exc
+        return logits

@@ -1,7 +1,8 @@
 from proxy.nl.enumerate import Candidate
 from proxy.nl.ir import Pattern, Query
 from proxy.nl.plan import Plan
-from proxy.nl.rank import choose, confidence, rank, row_values
+from proxy.nl.rank import choose, rank, row_values
+from proxy.nl.ranker import Ranker
 from proxy.query.term import XSD, Iri, Literal
 
 
@@ -12,7 +13,7 @@ def candidate(words: str, score: float = 0.0, **features: float) -> Candidate:
 def test_the_nearer_words_win(encoder) -> None:
     """With all else equal the candidate whose words mean the same as the question comes first."""
     near, far = candidate("age of the volunteer"), candidate("price of the lamp")
-    assert rank("How old is the volunteer?", [far, near], encoder, {"cosine": 1.0})[0] is near
+    assert rank("How old is the volunteer?", [far, near], encoder, Ranker({"cosine": 1.0}))[0] is near
 
 
 def test_an_empty_answer_counts_against_but_does_not_ban() -> None:
@@ -26,13 +27,6 @@ def test_an_empty_answer_counts_against_but_does_not_ban() -> None:
 def test_agreement_counts_for_a_candidate() -> None:
     """Two that bring the same rows beat one that is a little better by itself."""
     assert choose([candidate("a", 5.1), candidate("b", 5.0), candidate("c", 4.9)], [[("x",)], [("y",)], [("y",)]]) == 1
-
-
-def test_confidence_is_a_probability_that_grows_with_the_lead() -> None:
-    """A rival right behind makes it less sure."""
-    alone = confidence([candidate("a", 9.0, cosine=0.8), candidate("b", 2.0)], 0, [[("x",)], [("y",)]])
-    rivalled = confidence([candidate("a", 9.0, cosine=0.8), candidate("b", 8.9)], 0, [[("x",)], [("y",)]])
-    assert 0.0 < rivalled < alone < 1.0
 
 
 def test_rows_compare_by_value() -> None:
