@@ -14,6 +14,7 @@ from proxy.nl.enumerate import Candidate, Enumerator
 from proxy.nl.ir import render
 from proxy.nl.languages import language_of
 from proxy.nl.linking import Linker, ValueMention
+from proxy.nl.memory import Memory
 from proxy.nl.onnx import Encoder
 from proxy.nl.rank import rank
 from proxy.nl.ranker import Ranker, shipped_ranker
@@ -77,9 +78,12 @@ class QuestionEngine:
         self.linker = Linker(self.schema, values, encoder)
         self.ranker = ranker or shipped_ranker()
 
-    def propose(self, question: Question, *, told: Tell = lambda stage, value: None) -> Proposal:
+    def propose(
+        self, question: Question, *, told: Tell = lambda stage, value: None, memory: Memory | None = None
+    ) -> Proposal:
         """Rank the queries that *question* may mean; an empty list where nothing in it is known to the graph.
 
+        memory: confirmed interpretations; candidates that are like those of similar questions are favoured.
         told: is called with each stage's name and what it found, as soon as it is there, in the caller's thread.
         """
         started = time.perf_counter()
@@ -95,7 +99,7 @@ class QuestionEngine:
         understanding = Understanding(text, items, mentions, found, anchors(items, self.linker), code)
         candidates = self._enumerated(understanding, NONE)
         enumerated_at = time.perf_counter()
-        ranked = self._ranked(text, candidates)
+        ranked = self._ranked(text, candidates, memory)
         done = time.perf_counter()
         account = {
             "question": question.text,
@@ -116,9 +120,11 @@ class QuestionEngine:
         told("candidates", {"considered": len(ranked), "candidates": account["candidates"]})
         return Proposal(ranked, account, understanding)
 
-    def revise(self, understanding: Understanding, requirements: Requirements) -> list[Candidate]:
+    def revise(
+        self, understanding: Understanding, requirements: Requirements, *, memory: Memory | None = None
+    ) -> list[Candidate]:
         """Rank the queries that meet *requirements*, from the same links and shapes; an empty list where there are none."""
-        return self._ranked(understanding.text, self._enumerated(understanding, requirements))
+        return self._ranked(understanding.text, self._enumerated(understanding, requirements), memory)
 
     def _enumerated(self, u: Understanding, requirements: Requirements) -> list[Candidate]:
         if not u.items:
@@ -127,10 +133,12 @@ class QuestionEngine:
         limit = self._settings.max_candidates
         return enumerator.candidates(u.items, u.mentions, u.sketches, limit=limit, requirements=requirements)
 
-    def _ranked(self, text: str, candidates: list[Candidate]) -> list[Candidate]:
+    def _ranked(self, text: str, candidates: list[Candidate], memory: Memory | None) -> list[Candidate]:
         ranked = rank(text, candidates, self._encoder, self.ranker)
         for c in ranked[:_RENDERED]:
             c.sparql = render(c.query)
+        if memory is not None:
+            ranked = memory.favour(text, ranked, self._encoder)
         return ranked
 
     def _links(self, found: list[Sketch]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from proxy.nl.enumerate import Candidate
 from proxy.nl.evidence import Seen, evidence, traits
 from proxy.nl.gate import risk_of
 from proxy.nl.rank import choose, row_values
-from proxy.query.model import ParsedQuery
+from proxy.query.model import ParsedQuery, QueryForm
 from proxy.query.operation import Question
 from proxy.query.parse import parse
 from proxy.validation.check import check
@@ -27,6 +27,7 @@ CALLS_MOST = 8
 """Requests to the backend for finding one query; the query itself is one more."""
 CANDIDATE_MOST_S = 5.0
 """For one candidate's execution: it only gathers evidence, and a bad join must not hold the answer up."""
+ROWS_MOST = 10_000
 _TRIED = 3
 """Times as many candidates are looked at as are wanted for execution."""
 
@@ -36,14 +37,17 @@ Vet = Callable[[ParsedQuery, str], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """Parts that can be turned off, to measure what each is worth. execution_feedback: gate and corrector see what queries
-    bring."""
+    """Parts that can be turned off, to measure what each is worth.
+
+    execution_feedback: gate and corrector see what queries bring. memory: confirmed interpretations are used.
+    """
 
     consensus: bool = True
     validator: bool = True
     gate: bool = True
     corrector: bool = True
     execution_feedback: bool = True
+    memory: bool = True
 
 
 ALL_ON = Switches()
@@ -161,3 +165,15 @@ class Contest:
             entry.rows, entry.seen = rows, Seen.of(rows)
 
         await asyncio.gather(*(run(e) for e in entries))
+
+
+async def row_count(sparql: str, backend: Backend) -> int | None:
+    """How many solutions *sparql* has; an ASK has one. None: it fails, or has more than ``ROWS_MOST``."""
+    try:
+        parsed = parse(sparql)
+        if isinstance(parsed, ParsedQuery) and parsed.form is QueryForm.ASK:
+            await backend.ask(sparql, timeout_s=CANDIDATE_MOST_S)
+            return 1
+        return len((await backend.select(sparql, timeout_s=CANDIDATE_MOST_S, limit_rows=ROWS_MOST)).rows)
+    except (BackendError, MalformedQuery):
+        return None

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.index.values import ValueIndex
     from proxy.nl.engine import QuestionEngine
+    from proxy.pipeline.memory import MemoryKeeper
     from proxy.pipeline.refresh import Upkeep
 
 RETRY_FIRST_S = 2.0
@@ -143,11 +145,21 @@ class Dataset:
     _checking: asyncio.Task[None] | None = None
     _retired: list[ValueIndex] = field(default_factory=list)
     ttql: TtqlKeeper = field(init=False)
+    _memory: MemoryKeeper | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.ttql = TtqlKeeper(self)
         if self.gateway is UNMADE:
             self.gateway = Gateway(self.name, self.backend, self.settings)
+
+    @property
+    def memory(self) -> MemoryKeeper | None:
+        """What people confirmed about this dataset; None where nothing is kept."""
+        if self._memory is None and self.settings.nl.memory:
+            from proxy.pipeline.memory import MemoryKeeper  # late: it brings in what only questions need
+
+            self._memory = MemoryKeeper(Path(self.settings.nl.memory) / f"{self.name}.jsonl")
+        return self._memory
 
     def start(self) -> None:
         """Begin to build the index in the background; call once, in the event loop."""

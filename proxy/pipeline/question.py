@@ -15,19 +15,28 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from proxy.errors import Abstained, MalformedRequest, ModelError
+from proxy.index.normalise import normalise
 from proxy.nl.engine import Proposal, QuestionEngine
 from proxy.nl.enumerate import Candidate
+from proxy.nl.memory import Memory, Recalled
 from proxy.nl.requirements import Requirements
-from proxy.pipeline.contest import ALL_ON, CANDIDATE_MOST_S, Contest, Switches, Vet
+from proxy.pipeline.contest import ALL_ON, CANDIDATE_MOST_S, Contest, Switches, Vet, row_count
 from proxy.pipeline.correction import Correction, correct
 from proxy.pipeline.dataset import Dataset
+from proxy.query.model import ParsedQuery
 from proxy.query.operation import Question
+from proxy.query.parse import parse
 from proxy.validation.finding import Finding
 
 AT_ONCE = 2
 """Questions that are worked on at the same time in one event loop; the others wait. One uses its threads fully."""
 MOST_CHARACTERS = 4_000
 """Two pages of text. Linking looks at every run of words, so that its time grows faster than the text."""
+
+RISK_OF_SAME = 0.02
+"""Of the confirmed query of the same question: people err, too."""
+RISK_OF_PATTERN = 0.08
+"""Of a confirmed query with another value in it: the value may stand for something else."""
 
 Told = Callable[[str, dict[str, Any]], None]
 """(stage, what it found): called in the event loop as soon as the stage is done."""
@@ -78,8 +87,16 @@ async def translate(
         raise ModelError("; ".join(dataset.reasons()) or "questions are not enabled for this dataset")
     started = time.perf_counter()
     deadline = started + settings.timeout_s
-    proposal = await _propose(engine, question, settings.timeout_s, told)
+    keeper = dataset.memory if switches.memory else None
+    memory = keeper.memory if keeper is not None else None
+    proposal = await _propose(engine, question, settings.timeout_s, told, memory)
     account = proposal.account
+    if memory is not None and (known := memory.recall(question.text, proposal.understanding.mentions, index)) is not None:
+        return await _recalled(known, dataset, question, vet, told, account)
+    rejected = keeper.rejected if keeper is not None else frozenset()
+    if rejected:
+        asked = normalise(question.text)
+        proposal.candidates = [c for c in proposal.candidates if (asked, c.sparql) not in rejected]
     proposed = time.perf_counter()
     if not settings.execution_feedback:
         switches = replace(switches, execution_feedback=False)
@@ -100,7 +117,7 @@ async def translate(
     if fires and switches.corrector:
 
         async def revise(requirements: Requirements) -> list[Candidate]:
-            return await _in_worker(lambda: engine.revise(proposal.understanding, requirements), deadline)
+            return await _in_worker(lambda: engine.revise(proposal.understanding, requirements, memory=memory), deadline)
 
         found = await correct(
             contest, first, found.risk, proposal.understanding, engine.schema, revise,
@@ -139,13 +156,38 @@ def _given(found: Correction, contest: Contest, account: dict[str, Any], *, leas
     return Translation(chosen.sparql, risk, status, account, contest.calls)
 
 
-async def _propose(engine: QuestionEngine, question: Question, timeout_s: float, told: Told) -> Proposal:
+async def _recalled(
+    known: Recalled, dataset: Dataset, question: Question, vet: Vet | None, told: Told, account: dict[str, Any]
+) -> Translation:
+    """The answer from memory; the way it came is in its account.
+
+    Raises:
+        Abstained: the query may not be run.
+    """
+    origin = known.origin
+    account["memory"] = {
+        "how": known.how, "question": origin.question, "source": str(origin.source), "confirmed_at": origin.at,
+    }  # fmt: skip
+    told("memory", account["memory"])
+    parsed = parse(known.sparql)
+    if vet is not None and isinstance(parsed, ParsedQuery) and not await vet(parsed, known.sparql):
+        raise Abstained("the confirmed query of this question may not be run", account=account)
+    rows = None if question.dataset else await row_count(known.sparql, dataset.backend)
+    risk = RISK_OF_SAME if known.how == "same question" else RISK_OF_PATTERN
+    account |= {"query": known.sparql, "risk": risk, "findings": [], "endpoint_calls": 0 if question.dataset else 1}
+    status = "unexecuted" if rows is None else "ok" if rows else "empty"
+    return Translation(known.sparql, risk, status, account, account["endpoint_calls"])
+
+
+async def _propose(
+    engine: QuestionEngine, question: Question, timeout_s: float, told: Told, memory: Memory | None
+) -> Proposal:
     loop = asyncio.get_running_loop()
 
     def tell(stage: str, found: dict[str, Any]) -> None:
         loop.call_soon_threadsafe(told, stage, found)
 
-    return await _in_worker(lambda: engine.propose(question, told=tell), time.perf_counter() + timeout_s)
+    return await _in_worker(lambda: engine.propose(question, told=tell, memory=memory), time.perf_counter() + timeout_s)
 
 
 async def _in_worker(work: Callable[[], Answer], deadline: float) -> Answer:
