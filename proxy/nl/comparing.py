@@ -39,6 +39,17 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
             words, start = cur.phrase_before(i)
             cur.take(start, i + 4)
             return Comparison(Operator.BETWEEN, Slot(words, "", start, i) if words else None, (low, high), at=i), i + 4
+        ends = [cur.items[k].mention for k in (i + 1, i + 3) if k < n and cur.items[k].kind == "value"]
+        if len(ends) == 2 and w[i + 2] in ("and", "to"):
+            words, start = cur.phrase_before(i)
+            cur.take(start, i + 4)
+            slot = Slot(words, "", start, i) if words else None
+            return Comparison(Operator.BETWEEN, slot, mentions=tuple(ends), at=i), i + 4
+    if w[i] in ("on", "in", "during", "at") and i + 1 < n and cur.items[i + 1].is_date:
+        words, start = cur.phrase_before(i)
+        cur.take(i, i + 2)
+        slot = Slot(f"{words} date".strip(), "", start, i)
+        return Comparison(Operator.EQUAL, slot, mentions=(cur.items[i + 1].mention,), at=i), i + 2
     if w[i] in ("at", "no") and w[i + 1 : i + 2] and w[i + 1] in ("least", "most", "more", "less", "fewer", "later", "earlier"):
         j = i + 2 + (1 if w[i + 2 : i + 3] == ["than"] else 0)
         number = cur.number_at(j)

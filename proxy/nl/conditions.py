@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from proxy.nl.anchors import Anchor
 from proxy.nl.ir import Aggregate, Operator
-from proxy.nl.linking import Linker, ValueMention
+from proxy.nl.linking import Link, Linker, ValueMention
 from proxy.nl.plan import Condition, CountCondition, owner
 from proxy.nl.readings import Choice
 from proxy.nl.schema import Attribute, ClassTerm, Schema
@@ -169,6 +169,8 @@ class Conditions:
             return out
         if c.mentions or c.text:
             text = mentions[c.mentions[0]].text if c.mentions else c.text
+            if c.operator not in TEXT_OPERATORS and c.mentions and mentions[c.mentions[0]].period is not None:
+                return self._in_time(c, attributes, mentions)
             literal = Literal(text)
             for link in attributes[:5]:
                 assert isinstance(link.term, Attribute)
@@ -237,6 +239,19 @@ class Conditions:
                             "comparison", CountCondition(self.schema.classes[a.class_], c.operator, c.numbers[0]), 0.4 * a.score
                         )
                     )
+        return sorted(out, key=lambda x: -x.score)[:6]
+
+    def _in_time(self, c: Comparison, links: Sequence[Link], mentions: Sequence[ValueMention]) -> list[Choice]:
+        """A date compared: with the times that the words before it may mean, else with those of the classes named."""
+        periods = tuple(p for k in c.mentions if (p := mentions[k].period) is not None)
+        anchored = {a.class_: a.score for a in self.anchors}
+        near = {x.term: x.score for x in links}
+        out = []
+        for a in self.schema.attributes:
+            if a.is_temporal and not a.operator and a.datatype != XSD + "time":
+                score = max(near.get(a, 0.0), 0.3) + 0.2 * anchored.get(a.subject_class, 0.0)
+                condition = Condition(a, c.operator, periods=periods)
+                out.append(Choice("comparison", condition, min(1.0, score), at=c.at))
         return sorted(out, key=lambda x: -x.score)[:6]
 
     def _fits(self, a: Attribute, numbers: Sequence[float]) -> float:

@@ -90,7 +90,7 @@ class Coverage:
             "residual_name": max((rest[w] for w, _ in self.words if w in self.names), default=0.0),
             "residual_asked": max(asked_rest, default=0.0),
             "mentions_unknown": unknown,
-            "mentions_unused": float(max(0, len(self.mentions) - sum(max(1, len(c.literals)) for c in used if c.literals))),
+            "mentions_unused": float(max(0, len(self.mentions) - sum(len(c.literals) + len(c.periods) for c in used))),
         }
 
     def _literals(self, plan: Plan) -> set[str]:

@@ -5,6 +5,7 @@ Overlaps are kept and every stretch keeps several candidates; choosing is left t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,8 @@ import numpy as np
 
 from proxy.index.normalise import normalise
 from proxy.index.values import ValueEntry
+from proxy.nl.dates import PATTERN as DATE_IN_WORDS
+from proxy.nl.dates import Period, period
 from proxy.nl.english import NUMBER_WORDS
 from proxy.nl.languages import Labels, Language
 from proxy.nl.onnx import Encoder, Vectors
@@ -44,6 +47,11 @@ class ValueMention:
     end: int
     entries: tuple[tuple[ValueEntry, float], ...]
     is_quoted: bool = False
+
+    @property
+    def period(self) -> Period | None:
+        """The time that the mention names, where it is a date."""
+        return period(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +126,7 @@ class Linker:
             if inner and len(inner) < 120:
                 mentions.append(ValueMention(inner, m.start(), m.end(), self._entries(inner, is_fuzzy=True), True))
                 taken.append((m.start(), m.end()))
-        for m in _DATE.finditer(text):
+        for m in itertools.chain(_DATE.finditer(text), DATE_IN_WORDS.finditer(text)):
             if not any(s < m.end() and m.start() < e for s, e in taken):
                 mentions.append(ValueMention(m.group(), m.start(), m.end(), self._entries(m.group(), is_fuzzy=False)))
                 taken.append((m.start(), m.end()))
@@ -208,7 +216,7 @@ class Linker:
                 if inside not in done:
                     done.add(inside)
                     m = mentions[inside]
-                    items.append(Item(m.text, "value", m.start, m.end, inside))
+                    items.append(Item(m.text, "value", m.start, m.end, inside, is_date=m.period is not None))
                 continue
             number = as_number(token.text)
             kind = "number" if number is not None else "word" if token.text[0].isalnum() or token.text == "'s" else "mark"

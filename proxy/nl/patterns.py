@@ -111,6 +111,12 @@ class Patterns:
         for node, c in reversed(conditions):
             var = self.attribute(node, c.attribute)
             values = c.literals or tuple(number_literal(n) for n in c.numbers)
+            if c.periods:
+                bounds = c.periods[0].bounds(c.operator, c.attribute.datatype, c.periods[-1])
+                if len(bounds) != 1:
+                    return None
+                values = (bounds[0][1],)
+                c = replace(c, operator=bounds[0][0])
             if c.against is not None or c.otherwise is not None or not values or (c.attribute.is_temporal and c.numbers):
                 return None
             found = Filter(
@@ -140,6 +146,10 @@ class Patterns:
             return
         if c.literals:
             self.filters.append(Filter(var, c.operator, c.literals))
+            return
+        if c.periods:
+            bounds = c.periods[0].bounds(c.operator, a.datatype, c.periods[-1])
+            self.filters += [Filter(var, operator, (literal,)) for operator, literal in bounds]
             return
         if a.is_temporal and all(float(n).is_integer() and 1000 <= n <= 2999 for n in c.numbers):
             self.filters.extend(_years(var, a, c.operator, [int(n) for n in c.numbers]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from proxy.nl.dates import Period
 from proxy.nl.ir import Aggregate, Operator
 from proxy.nl.schema import Attribute, ClassTerm
 from proxy.query.term import Literal
@@ -23,7 +24,7 @@ class Condition:
     """*attribute* compared with *literals* (or numbers), or with an aggregate of itself over all instances.
 
     otherwise: a comparison of the same attribute that may hold in its place ("over 8 or under 5"). within: which instances
-    the aggregate runs over; empty: all.
+    the aggregate runs over; empty: all. periods: of a time, in place of literals.
     """
 
     attribute: Attribute
@@ -33,6 +34,7 @@ class Condition:
     against: Aggregate | None = None
     otherwise: Condition | None = None
     within: tuple[Condition, ...] = ()
+    periods: tuple[Period, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

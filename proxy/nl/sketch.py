@@ -20,6 +20,7 @@ class Item:
     end: int
     mention: int = -1
     number: float | None = None
+    is_date: bool = False
 
     @property
     def lower(self) -> str:
