@@ -81,6 +81,7 @@ class BackendSettings(Struct, frozen=True, kw_only=True):
     accept: "explicit" sends one media type upstream, the one of the backend's that the client likes best.
     forward_timeout: give *timeout_s* to the backend as its own limit where the client gives none.
     fetches_graphs: the server may fetch graphs named in FROM, so they are held to policy.allowed_services.
+    max_nesting, max_operators: of a text, so that it cannot overflow the server's stack; 0: what the kind bears.
     authorization: value of the Authorization header that Sparlance's *own* queries carry, and with "replace" every
         request; by environment only.
     """
@@ -99,6 +100,8 @@ class BackendSettings(Struct, frozen=True, kw_only=True):
     total_timeout_s: SecondsOrOff = 0.0
     connect_timeout_s: Seconds = 5.0
     max_connections: Positive = 64
+    max_nesting: Count = 0
+    max_operators: Count = 0
     authorization: Secret = Secret()
 
 

@@ -32,6 +32,7 @@ from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.filtered import BodyFilters, FilteredResponse, HurriedResponse, out_of_time
 from proxy.pipeline.gateway import in_doubt
+from proxy.pipeline.stack import stack_guard
 from proxy.pipeline.variables import solution_variables
 from proxy.query.keywords import holds_keyword
 from proxy.query.model import ParsedOperation, ParsedQuery, ParsedUpdate, QueryForm
@@ -106,6 +107,7 @@ class SparqlPath:
         self.hooks = hooks
         self._policy = dataset.settings.policy
         self._validation = dataset.settings.validation
+        self._guard = stack_guard(dataset.settings.backend)
         self._parsed: OrderedDict[str, ParsedOperation | MalformedQuery] = OrderedDict()
         self._allowed: OrderedDict[tuple[str, OperationKind], ParsedOperation] = OrderedDict()
         self._checked: OrderedDict[tuple[str, DatasetDescription, str | None], tuple[Finding, ...]] = OrderedDict()
@@ -119,7 +121,7 @@ class SparqlPath:
         Args:
             prefer: what the client asks for in place of the configured policy, already allowed.
         Raises:
-            OperationForbidden, MalformedRequest, MalformedQuery: the operation may not pass.
+            OperationForbidden, MalformedRequest, MalformedQuery: the operation may not pass, or must not, for the backend's sake.
             QueryRejected: it is proved empty, or a plugin refuses it.
             BackendError: there is no response to pass back.
         """
@@ -280,6 +282,8 @@ class SparqlPath:
         return known
 
     def _parse_now(self, text: str) -> ParsedOperation:
+        if self._guard is not None:
+            self._guard(text)
         return parse(text, prefixes=self.dataset.backend.prefixes)
 
     def _require_harmless(self, operation: SparqlOperation, error: MalformedQuery) -> None:

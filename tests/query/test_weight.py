@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from proxy.query.weight import is_heavier
+from proxy.query.weight import Weight, excess, is_heavier
 
 MANY = 3000
 HEAVY = {
@@ -57,3 +57,28 @@ def test_the_time_is_linear():
         return time.process_time() - started
 
     assert seconds(50_000) < 40 * seconds(5_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "operators"),
+    [
+        ("SELECT ?x { ?x ex:half-done ex:a-b-c , ex:d.e-f }", 0),
+        ("SELECT ?x { ?x ?p ?y FILTER(?x-?y > ex:a - 1 || !?z) }", 6),
+        ("SELECT ?x { { ?x ex:p/ex:q* ?y } UNION { ?x ^ex:p|ex:q ?y } OPTIONAL { ?x ex:r ?z } }", 6),
+        ("SELECT (1 AS ?x) { BIND(2 AS ?y) # OPTIONAL {\n VALUES ?z { -1 -2 } }", 4),
+        ("DELETE DATA { <a> <b> -1 } ; INSERT { ?s ?p 1 } WHERE { ?s ?p 2 MINUS { ?s ?p 3 } } ; DELETE WHERE { ?s ?p -4 }", 2),
+    ],
+)
+def test_operators_are_counted_where_they_are_some(text, operators):
+    """Not in names, comments and data; and in each operation of an update by itself."""
+    assert excess(text, limit_depth=20, limit_operators=operators) is None
+    if operators:
+        assert excess(text, limit_depth=20, limit_operators=operators - 1) is Weight.OPERATORS
+
+
+def test_brackets_are_deep_also_within_what_reads_as_an_iri():
+    """A parser that takes the ``<`` for an operator goes as deep as the brackets behind it."""
+    text = "SELECT * { FILTER(?x<" + "STR(" * 100 + "1" + ")" * 100 + ">3) }"
+    assert excess(text, limit_depth=101) is Weight.NESTING
+    assert excess(text, limit_depth=102) is None
+    assert excess("SELECT * { <http://e/" + "(a)" * 100 + "> ?p ?o }", limit_depth=2) is None
