@@ -95,7 +95,8 @@ class Client(asyncio.Transport):
 
 
 def make_request(i: int) -> bytes:
-    text = quote(f"SELECT ?p ?o {{<http://e/s{i}> ?p ?o}}")
+    """A text for each *i*, all about entities that there are."""
+    text = quote(f"SELECT ?p ?o {{<http://e/s{i % 500}> ?p ?o}} LIMIT {i + 1000}")
     return (
         b"GET /query?query=%b HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nAccept: application/sparql-results+json\r\n"
         b"User-Agent: curl/8.5.0\r\n\r\n" % text.encode()
@@ -108,19 +109,15 @@ async def bare(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": BODY})
 
 
-def serve(app: Any) -> tuple[HttpToolsProtocol, Client]:
-    config = uvicorn.Config(
-        app,
-        http="httptools",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-    )
-    config.load()
-    protocol, client = HttpToolsProtocol(config, ServerState(), {}), Client()
+def serve(app: Any) -> tuple[Any, Client]:
+    """A connection of uvicorn's own protocol, or of the application's where it brings one."""
+    state, client = ServerState(), Client()
+    if hasattr(app, "connection"):
+        protocol = app.connection(state, keep_alive_s=5.0, loop=asyncio.get_running_loop())
+    else:
+        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False, date_header=False)
+        config.load()
+        protocol = HttpToolsProtocol(config, state, {})
     protocol.connection_made(client)
     return protocol, client
 
@@ -163,7 +160,7 @@ class Bench:
             raw = [make_request(self.count + i) for i in range(requests)]
             self.count += requests
         else:
-            raw = [make_request(-1 - i % 100) for i in range(requests)]
+            raw = [make_request(-100 + i % 100) for i in range(requests)]
         protocol, client = self.bare if mode == "bare" else self.ours
         started = time.process_time()
         for request in raw:

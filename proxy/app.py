@@ -21,6 +21,8 @@ from proxy.plugin.chain import PluginChain
 from proxy.plugin.loading import load_plugins
 from proxy.protocol.admission import Admission
 from proxy.protocol.asgi import Receive, Scope, Send
+from proxy.protocol.connection import ClientConnection, Limits, ServerState
+from proxy.protocol.direct import DirectLane
 from proxy.protocol.endpoints import SparqlEndpoints
 from proxy.protocol.exposition import expose, merge
 from proxy.protocol.middleware import RequestLog
@@ -92,7 +94,7 @@ class Generation:
     def serve(self, pages: Pages) -> None:
         """Put *pages* beside the datasets' own paths; once, before the first request."""
         settings = self.config.server
-        sparql = SparqlEndpoints(self.paths, self.questions, body_limit_bytes=settings.body_limit_bytes)
+        self.sparql = sparql = SparqlEndpoints(self.paths, self.questions, body_limit_bytes=settings.body_limit_bytes)
 
         def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
             app = pages if scope["path"] == "/text2sparql" else sparql
@@ -103,12 +105,16 @@ class Generation:
         self.own = Admission(pages, None, trusted_proxies=trusted, access=self.gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.requests += 1
+        self.enter()
         try:
             app = self.own if scope["path"].startswith("/-/") else self.admitted
             await app(scope, receive, send)
         finally:
             self.leave()
+
+    def enter(self) -> None:
+        """One request more."""
+        self.requests += 1
 
     def leave(self) -> None:
         """One request less."""
@@ -140,8 +146,8 @@ class Application:
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
         self.current = generation
-        self._install(generation)
         self._http = RequestLog(self._route, self.metrics)
+        self._install(generation)
 
     @property
     def config(self) -> Config:
@@ -166,6 +172,11 @@ class Application:
             case "lifespan":
                 await self._lifespan(receive, send)
 
+    def connection(self, state: ServerState, *, keep_alive_s: float, loop: asyncio.AbstractEventLoop) -> ClientConnection:
+        """The protocol for one client's connection, for a server that takes it in place of its own."""
+        limits = Limits(keep_alive_s=keep_alive_s)
+        return ClientConnection(self, state, direct=lambda: self._direct, limits=limits, loop=loop)
+
     def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         return self.current(scope, receive, send)
 
@@ -189,6 +200,9 @@ class Application:
         )
         generation.serve(pages)
         self.current = generation
+        self._direct = DirectLane(
+            self._http, generation.admitted, generation.sparql, enter=generation.enter, leave=generation.leave
+        )
 
     # -- another configuration
 

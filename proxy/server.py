@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import gc
 import ipaddress
@@ -10,7 +11,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol, cast
 
 import uvicorn
 
@@ -56,7 +57,37 @@ def is_loopback(listener: socket.socket) -> bool:
     return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
-def run(app: Callable[..., Any], listener: socket.socket, settings: ServerSettings, *, announce: Announce) -> bool:
+class Served(Protocol):
+    """An ASGI application that brings its own protocol for a client's connection."""
+
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]: ...
+
+    def connection(self, state: Any, *, keep_alive_s: float, loop: asyncio.AbstractEventLoop) -> asyncio.Protocol: ...
+
+
+def configure(app: Served, *, shutdown_timeout_s: float) -> uvicorn.Config:
+    """uvicorn's part: start, signals, graceful end. What travels over a connection is the application's own business."""
+
+    def connection(
+        config: uvicorn.Config, server_state: object, app_state: object, _loop: asyncio.AbstractEventLoop | None = None
+    ) -> asyncio.Protocol:
+        loop = _loop or asyncio.get_running_loop()
+        return app.connection(server_state, keep_alive_s=config.timeout_keep_alive, loop=loop)
+
+    return uvicorn.Config(
+        app,
+        http=cast(type[asyncio.Protocol], connection),  # it is only ever called
+        loop="auto",  # uvloop, where there is one
+        ws="none",
+        lifespan="on",
+        log_config=None,  # proxy.log decides
+        access_log=False,  # the event "exchange" says more
+        proxy_headers=False,  # the application decides whom to believe
+        timeout_graceful_shutdown=math.ceil(shutdown_timeout_s),
+    )
+
+
+def run(app: Served, listener: socket.socket, settings: ServerSettings, *, announce: Announce) -> bool:
     """Serve *app* until a signal says stop; then running requests get ``shutdown_timeout_s``. Closes *listener*.
 
     Args:
@@ -64,19 +95,7 @@ def run(app: Callable[..., Any], listener: socket.socket, settings: ServerSettin
     Returns:
         False if the application could not start.
     """
-    config = uvicorn.Config(
-        app,
-        http="httptools",
-        loop="auto",  # uvloop, where there is one
-        ws="none",
-        lifespan="on",
-        log_config=None,  # proxy.log decides
-        access_log=False,  # the event "exchange" says more
-        server_header=False,  # it is the backend's to send
-        date_header=False,
-        proxy_headers=False,  # nothing depends on the client's address
-        timeout_graceful_shutdown=math.ceil(settings.shutdown_timeout_s),
-    )
+    config = configure(app, shutdown_timeout_s=settings.shutdown_timeout_s)
     server = _Server(config, announce)
     # uvicorn stops gracefully at a signal and then raises it again; to us, having stopped as told is success.
     before = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -7,11 +7,12 @@ complete.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from proxy.errors import BackendError
 from proxy.query.operation import SparqlOperation
 from proxy.query.term import RdfTerm
 
@@ -120,6 +121,40 @@ class BackendResponse(Protocol):
         """Let go of the connection; before the end of the body this closes it, so that the backend can notice."""
 
 
+class StartedResponse(BackendResponse, Protocol):
+    """A response on its way that nobody waits for: a listener is called when there is something new to look at.
+
+    Status and headers are there once ``is_head_there``. Whoever started it calls ``release`` in the end, whatever happened.
+    """
+
+    @property
+    def is_head_there(self) -> bool: ...
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the body is complete and taken."""
+
+    @property
+    def error(self) -> BackendError | None:
+        """Why there will be no head, or no end of the body; None: nothing is wrong so far."""
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether the request has no connection yet, or met a dead one, and takes a new one (``connect``)."""
+
+    def take(self) -> bytes:
+        """The bytes of the body that have arrived; b"": none. Not to take them slows the backend down."""
+
+    def ignore(self) -> None:
+        """Call the listener no more; the response is then read like any other."""
+
+    def release(self) -> None:
+        """As ``aclose``, at once."""
+
+    async def connect(self, listener: Callable[[], None]) -> None:
+        """Send the request on a new connection. Raises BackendError: there is none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Solutions:
     """A complete solution sequence of one of our own SELECT queries. ``None`` in a row is an unbound variable."""
@@ -205,3 +240,15 @@ class Backend(Protocol):
 
     async def aclose(self) -> None:
         """Close all connections (or the store)."""
+
+
+@runtime_checkable
+class StartsQueries(Protocol):
+    """A backend that can also pass a client's *query* on without a task."""
+
+    def start(self, request: BackendRequest, listener: Callable[[], None]) -> StartedResponse | None:
+        """As ``Backend.send``, but return at once; None: that is not possible now, and nothing has happened.
+
+        Args:
+            listener: called whenever there is something new to look at; never before this has returned.
+        """

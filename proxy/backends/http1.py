@@ -68,6 +68,9 @@ class Connection(asyncio.Protocol):
         self.exchanges = 0
         self.idle_since = 0.0
         self._gathering: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = self._expires_at = 0.0
+        self._is_feeding = False
         self._reset()
 
     def _reset(self) -> None:
@@ -86,6 +89,7 @@ class Connection(asyncio.Protocol):
         self._is_head_request = False
         self._error: BackendError | ConnectionDied | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._listener: Callable[[], None] | None = None
         self._started = time.perf_counter()
         self._deadline: float | None = None
         self._total_s = 0.0
@@ -103,6 +107,53 @@ class Connection(asyncio.Protocol):
     def is_drained(self) -> bool:
         """Whether the body is complete and read."""
         return self._is_complete and not self._pieces
+
+    @property
+    def is_head_complete(self) -> bool:
+        """Whether status and fields of the answer are there."""
+        return self._is_head_complete
+
+    @property
+    def error(self) -> BackendError | ConnectionDied | None:
+        """Why the answer cannot be completed; None: nothing is wrong so far. What arrived before can still be taken."""
+        return self._error
+
+    def start(self, request: BackendRequest, *, timeouts: Timeouts, listener: Callable[[], None]) -> None:
+        """Write *request*, whose body is bytes, and return at once: the way of ``send`` and ``read`` without a task.
+
+        Args:
+            listener: called whenever there is something new to look at: the head, bytes of the body, its end, an error. It
+                looks at ``is_head_complete``, ``take``, ``is_drained`` and ``error``.
+        """
+        assert isinstance(request.body, bytes) and self._transport is not None
+        self._reset()
+        self.is_idle = False
+        self.exchanges += 1
+        self._is_head_request = request.method == "HEAD"
+        self._listener, self._timeouts = listener, timeouts
+        if timeouts.total is not None:
+            self._deadline, self._total_s = self._started + timeouts.total, timeouts.total
+        self._transport.write(render_head(request, len(request.body)) + request.body)
+        self._is_sent = True
+        self._expect(timeouts.first_byte)
+
+    def ignore(self) -> None:
+        """Tell the listener nothing more; ``read`` works from here on."""
+        self._listener = None
+
+    def take(self) -> bytes:
+        """The bytes of the body that have arrived; b"": none."""
+        pieces = self._pieces
+        if not pieces:
+            return b""
+        self._is_read = True
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._buffered = 0
+        if self._is_read_paused and self._transport is not None and not self.is_closed:
+            self._is_read_paused = False
+            self._transport.resume_reading()
+        return data
 
     async def send(self, request: BackendRequest, *, timeouts: Timeouts) -> None:
         """Write *request*; return when the head of the response is there.
@@ -172,31 +223,21 @@ class Connection(asyncio.Protocol):
             await self._wait(idle_s, lambda: bool(self._pieces) or self._is_complete, is_body=True)
             if not self._pieces:
                 return b""
-        data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces.clear()
-        self._buffered = 0
-        if self._is_read_paused and self._transport is not None and not self.is_closed:
-            self._is_read_paused = False
-            self._transport.resume_reading()
-        return data
+        return self.take()
 
     def take_whole(self) -> bytes | None:
         """The body, if it is complete and nothing of it was read; else None."""
         if not self._is_complete or self._is_read:
             return None
         self._is_read = True
-        pieces = self._pieces
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        if self._is_read_paused and self._transport is not None and not self.is_closed:
-            self._is_read_paused = False
-            self._transport.resume_reading()
-        return data
+        return self.take()
 
     def close(self) -> None:
         """Drop the connection at once, also when bytes are still to be sent or read."""
         if not self.is_closed:
             self.is_closed = True
+            if self._timer is not None:
+                self._timer.cancel()
             if self._transport is not None:
                 self._transport.abort()
 
@@ -204,6 +245,7 @@ class Connection(asyncio.Protocol):
         """Note that the connection lies idle from now on."""
         self.is_idle = True
         self.idle_since = self._loop.time()
+        self._listener = None
 
     # -- waiting
 
@@ -243,9 +285,47 @@ class Connection(asyncio.Protocol):
     def elapsed_s(self) -> float:
         return time.perf_counter() - self._started
 
+    def _expect(self, limit_s: float) -> None:
+        """Have the listener told of a timeout unless something comes within *limit_s*.
+
+        One timer for many exchanges: it looks, when it goes off, whether its time has come. To set and cancel one for each
+        piece would cost more than to read it.
+        """
+        self._expires_at = expires_at = self._loop.time() + limit_s
+        if self._timer is None or expires_at < self._timer_at:
+            self._set_timer(expires_at)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._deadline is not None:
+            at = min(at, self._loop.time() + max(self._deadline - time.perf_counter(), 0.0))
+        self._timer, self._timer_at = self._loop.call_at(at, self._look_at_time), at
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        if self._listener is None or self._is_complete or self._error is not None or self.is_closed:
+            return
+        limits = self._timeouts
+        if self._deadline is not None and time.perf_counter() >= self._deadline:
+            self._error = self._out_of_time()
+        elif self._pieces:
+            self._set_timer(self._loop.time() + limits.idle)  # the client reads slowly: that is not the backend's time
+            return
+        elif self._loop.time() < self._expires_at - 0.002:
+            self._set_timer(self._expires_at)
+            return
+        elif self._is_head_complete:
+            self._error = self._timeout(f"sent nothing more for {limits.idle:g} s", "idle")
+        else:
+            self._error = self._timeout(f"did not answer within {limits.first_byte:g} s", "first-byte")
+        self._notify()
+
     def _notify(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+        elif self._listener is not None and not self._is_feeding:
+            self._listener()
 
     def _fail(self, error: BackendError | ConnectionDied) -> None:
         if self._error is None and not self._is_complete:
@@ -273,16 +353,33 @@ class Connection(asyncio.Protocol):
             if self._head_bytes > HEAD_LIMIT_BYTES + len(data):
                 self._fail(self._garbled("sent a response head without end"))
                 return
+        self._is_feeding = True
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             self._fail(self._garbled("switched protocols unasked"))
         except httptools.HttpParserError as error:
             self._fail(self._garbled(f"sent malformed HTTP: {error}"))
+        self._is_feeding = False
+        if self._listener is not None and self._is_news():
+            self._listener()  # once for all that was in *data*
         if self._buffered > HIGH_WATER_BYTES and not self._is_read_paused and not self.is_closed:
             assert self._transport is not None
             self._is_read_paused = True
             self._transport.pause_reading()
+
+    def _is_news(self) -> bool:
+        """Whether the listener should look now; not while pieces of a long body are gathered."""
+        if self._is_complete or self._error is not None:
+            return True
+        if not self._is_head_complete:
+            return False
+        self._expect(self._timeouts.idle)
+        if self._received < GATHER_AFTER_BYTES or self._buffered >= GATHER_BYTES:
+            return True
+        if self._gathering is None:
+            self._gathering = self._loop.call_later(GATHER_S, self._gathered)
+        return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
@@ -364,6 +461,8 @@ class Connection(asyncio.Protocol):
             size = len(body)
             self._buffered += size
             self._received += size
+            if self._listener is not None:
+                return
             if self._received < GATHER_AFTER_BYTES or self._buffered >= GATHER_BYTES:
                 self._notify()
             elif self._gathering is None:

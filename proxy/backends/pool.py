@@ -8,25 +8,33 @@ import re
 import ssl
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from proxy.backends.base import BackendRequest, Headers
 from proxy.backends.http1 import Connection, ConnectionDied, Timeouts
-from proxy.errors import BackendBusy, BackendTimeout, BackendUnreachable
+from proxy.errors import BackendBusy, BackendError, BackendTimeout, BackendUnreachable
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
+_DIED = "{} closed the connection without an answer"
 IDLE_LIMIT_S = 15.0
 """Servers close idle connections after 20 s and more; ours go first, so that requests seldom meet a dead one."""
 
 
 class PooledResponse:
-    """A response whose connection goes back to its pool at the end of the body."""
+    """A response whose connection goes back to its pool at the end of the body.
 
-    __slots__ = ("_connection", "_idle_s", "_pool")
+    connection: None: it is still to be made. request: kept where it may have to be sent (again) later.
+    """
 
-    def __init__(self, pool: ConnectionPool, connection: Connection, idle_s: float) -> None:
+    __slots__ = ("_connection", "_idle_s", "_is_connecting", "_pool", "_request")
+
+    def __init__(
+        self, pool: ConnectionPool, connection: Connection | None, idle_s: float, request: BackendRequest | None = None
+    ) -> None:
         self._pool = pool
-        self._connection: Connection | None = connection
+        self._request = request
+        self._connection = connection
+        self._is_connecting = connection is None
         self._idle_s = idle_s
 
     @property
@@ -51,7 +59,7 @@ class PooledResponse:
 
     @property
     def is_complete(self) -> bool:
-        return self._connection is None or self._connection.is_drained
+        return not self._is_connecting if self._connection is None else self._connection.is_drained
 
     def take_whole(self) -> bytes | None:
         """The whole body if it is all there, nothing of it read yet, and the connection with it given back; else None."""
@@ -63,9 +71,57 @@ class PooledResponse:
         return body
 
     async def aclose(self) -> None:
+        self.release()
+
+    # -- without a task (``base.StartedResponse``)
+
+    @property
+    def is_head_there(self) -> bool:
+        return self._connection is not None and self._connection.is_head_complete
+
+    @property
+    def error(self) -> BackendError | None:
+        """Why there is no complete answer; ``is_unsent`` tells where the request can be sent again."""
+        error = None if self._connection is None else self._connection.error
+        if isinstance(error, ConnectionDied):
+            return BackendUnreachable(_DIED.format(self._pool.name), backend=self._pool.name)
+        return error
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether the request has no connection yet, or met a kept one that had been closed."""
+        connection = self._connection
+        return self._is_connecting if connection is None else isinstance(connection.error, ConnectionDied)
+
+    def take(self) -> bytes:
+        return b"" if self._connection is None else self._connection.take()
+
+    def ignore(self) -> None:
+        if self._connection is not None:
+            self._connection.ignore()
+
+    def release(self) -> None:
         if (connection := self._connection) is not None:
             self._connection = None
             self._pool.release(connection)
+        elif self._is_connecting:
+            self._is_connecting = False
+            self._pool.give_place()
+
+    async def connect(self, listener: Callable[[], None]) -> None:
+        """Send the request on a new connection, where it ``is_unsent``.
+
+        Raises:
+            BackendUnreachable, BackendTimeout: there is no connection.
+        """
+        pool, request, dead = self._pool, self._request, self._connection
+        assert request is not None
+        if dead is not None:
+            self._connection, self._is_connecting = None, True
+            pool.give_up(dead)
+        self._connection = await pool.connect()
+        self._is_connecting = False
+        self._connection.start(request, timeouts=pool.timeouts, listener=listener)
 
 
 class ConnectionPool:
@@ -91,7 +147,7 @@ class ConnectionPool:
         self.name = name
         self._host, self._port, self._tls = host, port, tls
         self._max = max_connections
-        self._timeouts = timeouts or Timeouts()
+        self.timeouts = timeouts or Timeouts()
         self.queue_s = queue_s
         self._idle: deque[Connection] = deque()
         self._in_use: set[Connection] = set()
@@ -118,7 +174,7 @@ class ConnectionPool:
         Raises:
             BackendBusy, BackendUnreachable, BackendTimeout, BackendGarbled
         """
-        timeouts = timeouts or self._timeouts
+        timeouts = timeouts or self.timeouts
         if self._places > 0 and not self._waiters:
             self._places -= 1
         else:
@@ -138,15 +194,45 @@ class ConnectionPool:
                 connection = await self._connect(timeouts)
                 await connection.send(request, timeouts=timeouts)
         except ConnectionDied:
-            self._give_place()
-            raise BackendUnreachable(f"{self.name} closed the connection without an answer", backend=self.name) from None
+            self.give_place()
+            raise BackendUnreachable(_DIED.format(self.name), backend=self.name) from None
         except BaseException:
             if connection is not None:
                 connection.close()
-            self._give_place()
+            self.give_place()
             raise
         self._in_use.add(connection)
         return PooledResponse(self, connection, timeouts.idle)
+
+    def start(self, request: BackendRequest, listener: Callable[[], None]) -> PooledResponse | None:
+        """Send a safe *request*, whose body is bytes, and return at once.
+
+        Returns:
+            None where it would have to wait for a place, and nothing has happened. One that ``is_unsent`` takes ``connect``.
+        """
+        if self._places <= 0 or self._waiters:
+            return None
+        self._places -= 1
+        connection = self._take_idle()
+        if connection is not None:
+            self._in_use.add(connection)
+            connection.start(request, timeouts=self.timeouts, listener=listener)
+        return PooledResponse(self, connection, self.timeouts.idle, request)
+
+    async def connect(self) -> Connection:
+        """A new connection, in use.
+
+        Raises:
+            BackendUnreachable, BackendTimeout
+        """
+        connection = await self._connect(self.timeouts)
+        self._in_use.add(connection)
+        return connection
+
+    def give_up(self, dead: Connection) -> None:
+        """Another connection will take the place of this one, which turned out to be dead."""
+        self._in_use.discard(dead)
+        self.retries += 1
 
     def release(self, connection: Connection) -> None:
         """Take *connection* back; one that has not come to the end of its exchange is closed."""
@@ -156,7 +242,7 @@ class ConnectionPool:
             self._idle.append(connection)
         else:
             connection.close()
-        self._give_place()
+        self.give_place()
 
     async def aclose(self) -> None:
         for connection in (*self._idle, *self._in_use):
@@ -211,7 +297,7 @@ class ConnectionPool:
                 await waiter
         except BaseException as exc:
             if waiter.done() and not waiter.cancelled():
-                self._give_place()  # it came in the same moment as the end of the wait
+                self.give_place()  # it came in the same moment as the end of the wait
             else:
                 self._waiters.remove(waiter)
             if isinstance(exc, TimeoutError):
@@ -222,7 +308,8 @@ class ConnectionPool:
                 ) from exc
             raise
 
-    def _give_place(self) -> None:
+    def give_place(self) -> None:
+        """Let another request have the place of one that has ended."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():

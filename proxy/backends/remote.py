@@ -11,7 +11,15 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from proxy.backends.adapt import adapt, with_one_type, with_timeout, without
 from proxy.backends.answer import NotADocument, read_boolean, read_solutions
-from proxy.backends.base import BackendRequest, BackendResponse, Headers, Parameters, PathKind, Solutions
+from proxy.backends.base import (
+    BackendRequest,
+    BackendResponse,
+    Headers,
+    Parameters,
+    PathKind,
+    Solutions,
+    StartedResponse,
+)
 from proxy.backends.cancel import CANCEL_LIMIT_S, cancel_by_delete, cancel_by_watch, name_query, target_of
 from proxy.backends.http1 import Timeouts
 from proxy.backends.pool import ConnectionPool
@@ -141,25 +149,36 @@ class RemoteBackend:
     async def send(self, request: BackendRequest) -> BackendResponse:
         operation = request.operation
         wants_head_only = request.method == "HEAD"
+        request = self._prepared(request)
+        if operation is None or operation.kind is not OperationKind.QUERY:
+            response: BackendResponse = await self.pool.send(request, is_safe=request.method in SAFE_METHODS)
+            if response.status in _LOCATED:
+                response = Relocated(response, self._relocate(response.headers, request))
+        elif self._product.monitor is None:
+            response = await self.pool.send(request, is_safe=True)
+        else:
+            response = await self._send_stoppable(request)
+        return HeadOnly(response) if wants_head_only and request.method != "HEAD" else response
+
+    def start(self, request: BackendRequest, listener: Callable[[], None]) -> StartedResponse | None:
+        if self._product.monitor is not None or request.method == "HEAD":
+            return None
+        return self.pool.start(self._prepared(request), listener)
+
+    def _prepared(self, request: BackendRequest) -> BackendRequest:
+        """*request* as this product takes it, with what the configuration adds and removes."""
         request = adapt(request, self._product)
         if self._prefix:
             request = replace(request, target=self._prefix.encode("ascii") + request.target)
         if self._client_authorization != "pass":
             request = self._authorized(request)
-        if operation is None or operation.kind is not OperationKind.QUERY:
-            response: BackendResponse = await self.pool.send(request, is_safe=request.method in SAFE_METHODS)
-            if response.status in _LOCATED:
-                response = Relocated(response, self._relocate(response.headers, request))
-            return HeadOnly(response) if wants_head_only and request.method != "HEAD" else response
-        if self._timeout_parameter is not None:
-            request = with_timeout(request, self._timeout_parameter)
-        if self._accepts_one_type:
-            request = with_one_type(request, self._product)
-        if self._product.monitor is None:
-            response = await self.pool.send(request, is_safe=True)
-        else:
-            response = await self._send_stoppable(request)
-        return HeadOnly(response) if wants_head_only and request.method != "HEAD" else response
+        operation = request.operation
+        if operation is not None and operation.kind is OperationKind.QUERY:
+            if self._timeout_parameter is not None:
+                request = with_timeout(request, self._timeout_parameter)
+            if self._accepts_one_type:
+                request = with_one_type(request, self._product)
+        return request
 
     def _authorized(self, request: BackendRequest) -> BackendRequest:
         """Drop or replace the client's Authorization; ours where the product wants it for writes."""

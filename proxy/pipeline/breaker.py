@@ -105,6 +105,11 @@ class Breaker:
             reason=self._reason,
         )
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether everything passes."""
+        return self._state is BreakerState.CLOSED
+
     def require_passable(self) -> None:
         """Refuse at once what ``attempt`` would refuse now: nobody should wait in a queue for that.
 
@@ -197,6 +202,10 @@ class Attempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.end(error)
+
+    def end(self, error: BaseException | None) -> None:
+        """The head is there, or *error* is why there is none."""
         breaker = self._breaker
         if error is None:
             if breaker._failures or breaker._state is not BreakerState.CLOSED:

@@ -85,10 +85,10 @@ class Coalescer:
         self._join_window_s = join_window_s
         self._followers = followers
         self._now = now
-        self._shares: dict[Hashable, list[_Share]] = {}
+        self._shares: dict[Hashable, list[Share]] = {}
         """Name → the requests of that name that may be joined."""
         self._large: OrderedDict[Hashable, float] = OrderedDict()
-        self._live: set[_Share] = set()
+        self._live: set[Share] = set()
         """Those whose task runs: the loop itself holds tasks only weakly."""
         self._closing: set[asyncio.Task[None]] = set()
         self._held = 0
@@ -117,32 +117,60 @@ class Coalescer:
             for share in shares:
                 if share.identity == identity and self._may_join(share):
                     return await self._follow(share, open_)
-        share = _Share(self, name, identify, self._now())
+        share = self.lead(name, identify)
+        try:
+            response = await open_()
+        except Exception as error:  # raised to all, none is swallowed
+            self.failed(share, error)
+            raise
+        except BaseException:
+            self.left(share, open_)
+            raise
+        return self.answered(share, response, open_) or response
+
+    # -- a leader that does not wait
+
+    def is_asked(self, name: Hashable) -> bool:
+        """Whether a request of that name is in flight; ``fetch`` finds out whether it can be joined."""
+        return name in self._shares
+
+    def lead(self, name: Hashable, identify: Identify | None = None) -> Share:
+        """Begin to ask as a leader; ``answered``, ``failed`` or ``left`` must follow."""
+        share = Share(self, name, identify, self._now())
+        shares = self._shares.get(name)
         if shares is None:
             self._shares[name] = [share]
         else:
             shares.append(share)
         self._led += 1
-        try:
-            response = await open_()
-        except Exception as error:  # raised to all, none is swallowed
-            share.error = error
-            share.settle(_State.FAILED)
-            share.leave_leader()
-            raise
-        except BaseException:
-            share.has_leader = False
-            if share.followers:
-                self._pump_for(share, open_)
-            else:
-                self._forget(share)
-            raise
+        return share
+
+    def answered(self, share: Share, response: BackendResponse, open_: Open) -> BackendResponse | None:
+        """The head of *response* is there.
+
+        Returns:
+            What the leader must read in place of *response*, as others have joined; None: nobody has.
+        """
         if not share.followers:
-            self._forget(share)
-            return response
+            self.forget(share)
+            return None
         share.response = response
         self._pump_for(share, open_)
         return _LedResponse(share)
+
+    def failed(self, share: Share, error: Exception) -> None:
+        """There is no answer, for anybody."""
+        share.error = error
+        share.settle(_State.FAILED)
+        share.leave_leader()
+
+    def left(self, share: Share, open_: Open) -> None:
+        """The leader has left before the head: for those who stay it is asked anew."""
+        share.has_leader = False
+        if share.followers:
+            self._pump_for(share, open_)
+        else:
+            self.forget(share)
 
     def seal(self) -> None:
         """Let nothing that comes from now on join what is in flight: call it before and after an update."""
@@ -166,7 +194,7 @@ class Coalescer:
 
     # -- joining
 
-    def _may_join(self, share: _Share) -> bool:
+    def _may_join(self, share: Share) -> bool:
         return share.followers < self._followers and (
             self._join_window_s is None or self._now() - share.began_at <= self._join_window_s
         )
@@ -177,12 +205,12 @@ class Coalescer:
         del self._large[identity]
         return False
 
-    def _pump_for(self, share: _Share, open_: Open) -> None:
+    def _pump_for(self, share: Share, open_: Open) -> None:
         self._live.add(share)
         share.task = asyncio.create_task(self._pump(share, open_))
         share.task.add_done_callback(lambda _: self._ended(share))
 
-    def _ended(self, share: _Share) -> None:
+    def _ended(self, share: Share) -> None:
         """Clean up after the reading; also where it was cancelled before its first step, of which it does not hear."""
         self._live.discard(share)
         if share.state is _State.PENDING:
@@ -194,7 +222,7 @@ class Coalescer:
     def _stopped(self) -> BackendUnreachable:
         return BackendUnreachable("the request that this one had joined was stopped", backend=self.backend)
 
-    async def _lead(self, share: _Share) -> BackendResponse:
+    async def _lead(self, share: Share) -> BackendResponse:
         try:
             while share.response is None and share.state is _State.PENDING:
                 await share.leader_turn()
@@ -207,7 +235,7 @@ class Coalescer:
             raise share.error.with_traceback(None)
         return _LedResponse(share)
 
-    async def _follow(self, share: _Share, open_: Open) -> BackendResponse:
+    async def _follow(self, share: Share, open_: Open) -> BackendResponse:
         share.followers += 1
         self._joined += 1
         if share.response is not None:
@@ -237,7 +265,7 @@ class Coalescer:
 
     # -- the task that reads for all
 
-    async def _pump(self, share: _Share, open_: Open) -> None:
+    async def _pump(self, share: Share, open_: Open) -> None:
         response = share.response
         try:
             if response is None:
@@ -271,17 +299,18 @@ class Coalescer:
             share.error = error
             share.settle(_State.FAILED)
         finally:
-            self._forget(share)
+            self.forget(share)
             if response is not None and share.state is not _State.OVERFLOWED:
                 await response.aclose()
 
-    def _mark_large(self, share: _Share) -> None:
+    def _mark_large(self, share: Share) -> None:
         self._large[share.identity] = self._now()
         self._large.move_to_end(share.identity)
         if len(self._large) > LARGE_KEYS:
             self._large.popitem(last=False)
 
-    def _forget(self, share: _Share) -> None:
+    def forget(self, share: Share) -> None:
+        """Let nobody join *share* any more."""
         shares = self._shares.get(share.name)
         if shares is not None and share in shares:
             shares.remove(share)
@@ -289,7 +318,7 @@ class Coalescer:
                 del self._shares[share.name]
 
 
-class _Share:
+class Share:
     """One request in flight and what has come of it."""
 
     __slots__ = (
@@ -380,7 +409,7 @@ class _Share:
     def settle(self, state: _State) -> None:
         """What followers wait for is decided."""
         self.state = state
-        self._coalescer._forget(self)
+        self._coalescer.forget(self)
         self.wake_leader()
         self._let_followers_go()
 
@@ -390,7 +419,7 @@ class _Share:
 
     def _end_hold(self) -> None:
         if self.state is _State.PENDING:
-            self._coalescer._forget(self)  # nobody else joins what is slow
+            self._coalescer.forget(self)  # nobody else joins what is slow
             self._let_followers_go()
 
     def _let_followers_go(self) -> None:
@@ -416,7 +445,7 @@ class _Share:
             return
         self.drop_chunks()
         if self.state is _State.PENDING and self.task is not None:
-            self._coalescer._forget(self)
+            self._coalescer.forget(self)
             self.task.cancel()
         elif self.state is _State.OVERFLOWED and self.response is not None and not self.is_spent:
             self._coalescer._close(self.response)
@@ -432,7 +461,7 @@ class _LedResponse:
 
     __slots__ = ("_is_open", "_position", "_share")
 
-    def __init__(self, share: _Share) -> None:
+    def __init__(self, share: Share) -> None:
         self._share = share
         self._position = 0
         self._is_open = True
@@ -496,7 +525,7 @@ class _JoinedResponse:
 
     __slots__ = ("_chunks", "_is_open", "_share", "headers", "is_complete", "status")
 
-    def __init__(self, share: _Share) -> None:
+    def __init__(self, share: Share) -> None:
         assert share.response is not None
         self._share = share
         self._chunks = share.chunks

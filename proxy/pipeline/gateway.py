@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from proxy.backends.base import Backend, BackendRequest, BackendResponse
+from proxy.backends.base import Backend, BackendRequest, BackendResponse, StartsQueries
 from proxy.errors import BackendError, BackendGarbled, BackendRefused, BackendTimeout, BackendUnreachable
 from proxy.pipeline.breaker import Breaker, BreakerState
 from proxy.pipeline.coalesce import Coalescer, is_joined
+from proxy.pipeline.flight import Flight, FlightListener
 from proxy.pipeline.key import request_key
 from proxy.pipeline.queue import BackendQueue
 from proxy.query.operation import OperationKind
@@ -45,6 +46,7 @@ class Gateway:
         load = settings.load
         self._dataset = dataset
         self._backend = backend
+        self._starts = backend if isinstance(backend, StartsQueries) else None
         self.cache = cache
         self.queue = BackendQueue(concurrency(settings), load.max_waiting, load.max_wait_s, backend=backend.name)
         self.breaker = Breaker(
@@ -78,16 +80,43 @@ class Gateway:
         if is_write or (operation is None and request.method not in READ_METHODS):
             return await self._write(exchange, request)
         if operation is None or operation.kind is not OperationKind.QUERY or request.method == "HEAD":
-            return await self._ask(exchange, request)
+            return await self.ask(exchange, request)
         if self.cache is not None:
             return await self._read_cached(exchange, request, self.cache)
         if self.coalescer is None:
-            return await self._ask(exchange, request)
-        ask = partial(self._ask, exchange, request)
-        response = await self.coalescer.fetch(operation.text, ask, identify=partial(self._identify, request))
+            return await self.ask(exchange, request)
+        ask = partial(self.ask, exchange, request)
+        response = await self.coalescer.fetch(operation.text, ask, identify=partial(self.identify, request))
         if is_joined(response):
             exchange.source = "joined"
         return response
+
+    def start(self, exchange: Exchange, request: BackendRequest, listener: FlightListener) -> Flight | None:
+        """Ask a query without a task, if nothing on the way has to wait: the steps and promises of ``send``.
+
+        Returns:
+            None: something has to, and nothing has happened.
+        Raises:
+            RequestError: the backend must not be asked this.
+        """
+        operation, coalescer = request.operation, self.coalescer
+        if (
+            self._starts is None
+            or self.cache is not None
+            or operation is None
+            or operation.kind is not OperationKind.QUERY
+            or not self.breaker.is_closed
+            or (coalescer is not None and coalescer.is_asked(operation.text))
+        ):
+            return None
+        place = self.queue.place_now(exchange.client)
+        if place is None:
+            return None
+        flight = Flight(self, exchange, request, listener, place)
+        if not flight.begin(self._starts.start):
+            return None
+        exchange.timings_ms["queue"] = 0.0
+        return flight
 
     async def renew(self) -> None:
         """The data have changed: forget the answers, and let nobody join a question of before."""
@@ -104,14 +133,15 @@ class Gateway:
 
     # -- reads
 
-    def _identify(self, request: BackendRequest) -> bytes | None:
+    def identify(self, request: BackendRequest) -> bytes | None:
+        """What makes the answer to *request*: only for equal ones may it be shared. None: it may not at all."""
         key = request_key(self._dataset, request)
         return None if key is None else key.digest
 
     async def _read_cached(self, exchange: Exchange, request: BackendRequest, cache: ResponseCache) -> BackendResponse:
         key = request_key(self._dataset, request)
         if key is None:
-            return await self._ask(exchange, request)
+            return await self.ask(exchange, request)
         look = await cache.look_up(key)
         if look.response is not None:
             exchange.source = "cache"
@@ -119,7 +149,7 @@ class Gateway:
 
         async def led() -> BackendResponse:
             started = time.monotonic()
-            response = await self._ask(exchange, request)
+            response = await self.ask(exchange, request)
             return cache.record(look, response, elapsed_s=time.monotonic() - started)
 
         if self.coalescer is None:
@@ -135,9 +165,9 @@ class Gateway:
         self._seal()
         try:
             if self.cache is None:
-                return await self._ask(exchange, request)
+                return await self.ask(exchange, request)
             async with self.cache.update(self._dataset):
-                return await self._ask(exchange, request)
+                return await self.ask(exchange, request)
         except (BackendTimeout, BackendUnreachable, BackendGarbled) as error:
             if may_have_arrived(error):
                 raise in_doubt(error) from error
@@ -151,7 +181,8 @@ class Gateway:
 
     # -- the backend
 
-    async def _ask(self, exchange: Exchange, request: BackendRequest) -> BackendResponse:
+    async def ask(self, exchange: Exchange, request: BackendRequest) -> BackendResponse:
+        """Ask the backend, past cache and coalescing."""
         self.breaker.require_passable()
         started = time.perf_counter()
 
@@ -165,10 +196,13 @@ class Gateway:
             exchange.timings_ms["backend"] = (time.perf_counter() - asked_at) * 1000
             return response
 
-        # Asked each time: a backend that turns out not to let us stop its queries says so from then on.
+        return await self.queue.send(exchange.client, open_, orphan_bound_s=self.orphan_bound_s())
+
+    def orphan_bound_s(self) -> float | None:
+        """How long a question counts that nobody listens to; None: it is stopped. Asked each time, as a backend that turns out
+        not to let us stop its queries says so from then on."""
         orphan_s = self._backend.orphan_s
-        bound_s = None if orphan_s is None else min(orphan_s, self._orphan_bound_s)
-        return await self.queue.send(exchange.client, open_, orphan_bound_s=bound_s)
+        return None if orphan_s is None else min(orphan_s, self._orphan_bound_s)
 
     async def _probe(self) -> None:
         """Ask something cheap: a backend that has failed must not be tried with a client's heavy query."""

@@ -100,6 +100,11 @@ class Place:
         if self._state is _State.HELD:
             self._queue._release(self)
 
+    def unuse(self) -> None:
+        """Give back a place with which nothing was done, so that it says nothing of how long requests take."""
+        if self._state is _State.HELD:
+            self._queue._release(self, is_used=False)
+
     def detach(self, *, bound_s: float) -> Orphan:
         """Keep the place beyond the exchange, for a query that goes on in the backend although nobody waits for it.
 
@@ -234,16 +239,26 @@ class BackendQueue:
             await self._wait(place)
         try:
             response = await open_()
-        except (asyncio.CancelledError, BackendTimeout) as error:
-            # Without a connection nothing runs.
-            if orphan_bound_s is not None and getattr(error, "limit", "") != "connect":
-                self._keep_orphan(place, orphan_bound_s)
-            place.release()
-            raise
-        except BaseException:
-            place.release()
+        except BaseException as error:
+            self.failed(place, error, orphan_bound_s=orphan_bound_s)
             raise
         return PlacedResponse(place, response)
+
+    def place_now(self, client: str) -> Place | None:
+        """A place for one exchange, taken; None: it would have to wait. ``release`` gives it back, or ``failed``."""
+        place = Place(self, client)
+        return place if place._take() else None
+
+    def failed(self, place: Place, error: BaseException, *, orphan_bound_s: float | None) -> None:
+        """Give *place* back, whose exchange got no answer; or keep it for what may go on in the backend (``send``)."""
+        # Without a connection nothing runs.
+        if (
+            orphan_bound_s is not None
+            and isinstance(error, asyncio.CancelledError | BackendTimeout)
+            and getattr(error, "limit", "") != "connect"
+        ):
+            self._keep_orphan(place, orphan_bound_s)
+        place.release()
 
     def _keep_orphan(self, place: Place, bound_s: float) -> None:
         if len(self._orphans) >= self._orphan_limit:

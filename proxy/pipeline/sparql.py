@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from typing import Protocol
 from urllib.parse import quote, urlencode
 
@@ -162,6 +161,40 @@ class SparqlPath:
             await hooks.verdict(exchange)
         return await self._send(exchange, request)
 
+    @property
+    def may_pass_now(self) -> bool:
+        """Whether ``pass_now`` has a chance: nobody listens who would have to be awaited."""
+        return not self.hooks.active
+
+    def pass_now(
+        self, exchange: Exchange, request: BackendRequest, *, prefer: Handling | None = None
+    ) -> BackendRequest | None:
+        """Take a query through the steps of ``run`` up to the backend, at once.
+
+        Returns:
+            What to send, by ``Gateway.start``. None: something has to be waited for, and ``run`` begins anew.
+        Raises:
+            As ``run``.
+        """
+        operation = exchange.operation
+        assert operation is not None
+        if len(operation.text) > CACHED_TEXT_LIMIT:
+            return None
+        self._parse_into(exchange, operation)
+        if exchange.parsed is not None:
+            self._require_allowed(exchange.parsed, operation)
+            handling = prefer or Handling(self._validation.policy)
+            index = self._index_for(exchange, request.headers, handling)
+            if index is not None:
+                assert isinstance(exchange.parsed, ParsedQuery)
+                started = time.perf_counter()
+                exchange.findings = self._check_now(operation, exchange.parsed, index)
+                exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000
+                if self._proof(exchange, operation, index, handling) is not None:
+                    return None  # the live graph must agree
+        exchange.verdict = exchange.verdict or "pass"
+        return request
+
     async def _refused(self, exchange: Exchange, error: RequestError | PluginError) -> None:
         if "verdict" in self.hooks.active:
             exchange.verdict = "reject" if isinstance(error, QueryRejected) else "refuse"
@@ -178,7 +211,8 @@ class SparqlPath:
         Raises:
             MalformedQuery: it cannot be parsed. MalformedRequest: it is an update.
         """
-        parsed = await self._parse(operation.text)
+        text = operation.text
+        parsed = await asyncio.to_thread(self._parse, text) if len(text) > LONG_TEXT else self._parse(text)
         if not isinstance(parsed, ParsedQuery):
             raise MalformedRequest("an update has nothing to check: only queries can be proved empty")
         index = self.dataset.index
@@ -228,19 +262,26 @@ class SparqlPath:
     async def _understand(self, exchange: Exchange, operation: SparqlOperation) -> SparqlOperation:
         if operation.kind is OperationKind.UPDATE and not self._policy.allow_updates:
             raise OperationForbidden("updates are not allowed here (policy.allow_updates, --allow-updates)")
-        started = time.perf_counter()
-        try:
-            exchange.parsed = self._recall(operation.text) or await self._parse(operation.text)
-        except MalformedQuery as error:
-            self._require_harmless(operation, error)
-            exchange.verdict = "unparsed"
-        exchange.timings_ms["parse"] = (time.perf_counter() - started) * 1000
+        if len(operation.text) <= LONG_TEXT:
+            self._parse_into(exchange, operation)
+        else:
+            await asyncio.to_thread(self._parse_into, exchange, operation)
         if "query" in self.hooks.active:
             await self.hooks.query(exchange)
             operation = exchange.operation or operation
         if exchange.parsed is not None:
             self._require_allowed(exchange.parsed, operation)
         return operation
+
+    def _parse_into(self, exchange: Exchange, operation: SparqlOperation) -> None:
+        """Set ``exchange.parsed``; where the text cannot be parsed, let it pass or not as the policy says."""
+        started = time.perf_counter()
+        try:
+            exchange.parsed = self._recall(operation.text) or self._parse(operation.text)
+        except MalformedQuery as error:
+            self._require_harmless(operation, error)
+            exchange.verdict = "unparsed"
+        exchange.timings_ms["parse"] = (time.perf_counter() - started) * 1000
 
     def _require_allowed(self, parsed: ParsedOperation, operation: SparqlOperation) -> None:
         key = operation.text, operation.kind
@@ -265,9 +306,9 @@ class SparqlPath:
         self._parsed.move_to_end(text)
         return known
 
-    async def _parse(self, text: str) -> ParsedOperation:
+    def _parse(self, text: str) -> ParsedOperation:
         if len(text) > CACHED_TEXT_LIMIT:
-            return await asyncio.to_thread(self._parse_now, text) if len(text) > LONG_TEXT else self._parse_now(text)
+            return self._parse_now(text)
         known = self._parsed.get(text)
         if known is None:
             try:
@@ -319,9 +360,34 @@ class SparqlPath:
     async def _validate(
         self, exchange: Exchange, operation: SparqlOperation, headers: Headers, prefer: Handling | None
     ) -> EmptyAnswer | None:
-        index, parsed = self.dataset.index, exchange.parsed
         handling = prefer or Handling(self._validation.policy)
-        if index is None or handling is Handling.OFF or not isinstance(parsed, ParsedQuery):
+        index, parsed = self._index_for(exchange, headers, handling), exchange.parsed
+        if index is None:
+            return None
+        assert isinstance(parsed, ParsedQuery)
+        started = time.perf_counter()
+        exchange.findings = findings = await self._check(operation, parsed, index)
+        exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000
+        proof = self._proof(exchange, operation, index, handling)
+        if proof is None:
+            return None
+        if not await self._is_confirmed(exchange, proof, operation):
+            # The index was contradicted, or nobody could tell: what it says about this query is worth nothing.
+            exchange.findings = ()
+            return None
+        if handling is Handling.REJECT:
+            self.dataset.counters.rejected += 1
+            exchange.verdict = "reject"
+            message = f"the query can have no solutions: {proof.message}"
+            raise QueryRejected(message, findings=findings, epoch=index.epoch)
+        exchange.added_headers.append((b"sparlance-validation", summarise(findings)))
+        exchange.added_headers.append((b"sparlance-epoch", b"%d" % index.epoch))
+        return EmptyAnswer(parsed.form, solution_variables(parsed))
+
+    def _index_for(self, exchange: Exchange, headers: Headers, handling: Handling) -> SupportIndex | None:
+        """The index that may judge ``exchange.parsed``; None: there is none, or none that may."""
+        index = self.dataset.index
+        if index is None or handling is Handling.OFF or not isinstance(exchange.parsed, ParsedQuery):
             return None
         if exchange.is_unchecked:
             exchange.added_headers.append((b"sparlance-validation", b"unchecked;reason=plugin"))
@@ -332,52 +398,52 @@ class SparqlPath:
             # The index and the live ASK know what *we* are shown: neither a proof about others' data, nor theirs to be told.
             exchange.added_headers.append((b"sparlance-validation", b"unchecked;reason=credential"))
             return None
-        started = time.perf_counter()
-        exchange.findings = findings = await self._check(operation, parsed, index)
-        exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000
-        if (unlike := unlike_the_index(operation.parameters, index)) is not None:
+        return index
+
+    def _proof(
+        self, exchange: Exchange, operation: SparqlOperation, index: SupportIndex, handling: Handling
+    ) -> Finding | None:
+        """The finding that would refuse the query, to be confirmed; None: there is none, and the others are told in a field."""
+        findings, parsed = exchange.findings, exchange.parsed
+        if operation.parameters and (unlike := unlike_the_index(operation.parameters, index)) is not None:
             exchange.added_headers.append((b"sparlance-validation", f"unchecked;parameter={unlike}".encode("ascii")))
         if not findings:
             return None
+        assert isinstance(parsed, ParsedQuery)
         proofs = [f for f in findings if f.severity is Severity.PROVED_EMPTY and f.confirmation is not None]
         if not proofs or handling is Handling.ANNOTATE or not may_be_refused(parsed):
             exchange.added_headers.append((b"sparlance-validation", summarise(findings)))
             return None
-        if not await self._is_confirmed(exchange, proofs[0], operation):
-            # The index was contradicted, or nobody could tell: what it says about this query is worth nothing.
-            exchange.findings = ()
-            return None
-        if handling is Handling.REJECT:
-            self.dataset.counters.rejected += 1
-            exchange.verdict = "reject"
-            message = f"the query can have no solutions: {proofs[0].message}"
-            raise QueryRejected(message, findings=findings, epoch=index.epoch)
-        exchange.added_headers.append((b"sparlance-validation", summarise(findings)))
-        exchange.added_headers.append((b"sparlance-epoch", b"%d" % index.epoch))
-        return EmptyAnswer(parsed.form, solution_variables(parsed))
+        return proofs[0]
 
     async def _check(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
+        if len(operation.text) > LONG_TEXT:
+            return await asyncio.to_thread(self._find, operation, parsed, index)
+        return self._check_now(operation, parsed, index)
+
+    def _check_now(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
         if self._checked_index is not index:
             self._checked.clear()
             self._checked_index = index
         key = operation.text, operation.dataset, unlike_the_index(operation.parameters, index)
         known = self._checked.get(key)
         if known is None:
-            now = partial(
-                check,
-                parsed,
-                index,
-                values=self.dataset.values,
-                dataset=operation.dataset,
-                parameters=operation.parameters,
-                fetches_graphs=self.dataset.backend.fetches_graphs,
-            )
-            known = await asyncio.to_thread(now) if len(operation.text) > LONG_TEXT else now()
+            known = self._find(operation, parsed, index)
             if len(operation.text) <= CACHED_TEXT_LIMIT:
                 _remember(self._checked, key, known)
         else:
             self._checked.move_to_end(key)
         return known
+
+    def _find(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
+        return check(
+            parsed,
+            index,
+            values=self.dataset.values,
+            dataset=operation.dataset,
+            parameters=operation.parameters,
+            fetches_graphs=self.dataset.backend.fetches_graphs,
+        )
 
     async def _is_confirmed(self, exchange: Exchange, proof: Finding, operation: SparqlOperation) -> bool:
         """Ask the live graph whether the contradicted part is empty there too, under the client's own graph parameters."""

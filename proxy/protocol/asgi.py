@@ -86,6 +86,13 @@ def _require_announced_fits(headers: Fields, limit_bytes: int) -> None:
         raise _too_large(limit_bytes)
 
 
+def require_fits(headers: Fields, body: bytes, *, limit_bytes: int) -> None:
+    """Raise BodyTooLarge where a body that has been read, or what was announced of it, is too long."""
+    _require_announced_fits(headers, limit_bytes)
+    if len(body) > limit_bytes:
+        raise _too_large(limit_bytes)
+
+
 def _too_large(limit_bytes: int) -> BodyTooLarge:
     return BodyTooLarge(f"the body is larger than {limit_bytes} bytes (server.body_limit_bytes)", limit_bytes=limit_bytes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from proxy.access.keys import Role
@@ -13,7 +14,7 @@ from proxy.errors import MethodNotAllowed, OperationForbidden, UnknownPath
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath
 from proxy.protocol.access import require, require_some
-from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body, stream_body
+from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body, require_fits, stream_body
 from proxy.protocol.description import readdress
 from proxy.protocol.middleware import EXCHANGE
 from proxy.protocol.paths import handling, require_no_operation, rest_of_path
@@ -28,8 +29,8 @@ QUERY_METHODS = ("GET", "HEAD", "POST", "QUERY")
 KNOWN_REQUESTS = 2048
 KNOWN_LIMIT_BYTES = 4096
 STORE_METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
-
-
+ANSWER = "sparlance.answer"
+"""Key in the ASGI scope of a request that is answered already, by that BackendResponse; nothing is left but to send it."""
 READ_METHODS = ("GET", "HEAD")
 
 
@@ -41,6 +42,15 @@ class Route:
     own_path: str | None
     kind: PathKind
     expected: OperationKind | None
+
+
+class _Read(NamedTuple):
+    """A request as it was understood. query_string, body: as they go on. prefer: what the client wants of validation."""
+
+    operation: SparqlOperation | Question | None
+    query_string: bytes
+    body: bytes
+    prefer: Handling | None
 
 
 class SparqlEndpoints:
@@ -84,6 +94,10 @@ class SparqlEndpoints:
         return found
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (answer := scope.get(ANSWER)) is not None:
+            with ClientWatch(receive):
+                await relay(scope[EXCHANGE], answer, send)
+            return
         route = self.find(scope["path"])
         if route is None:
             known = ", ".join([*self._routes, "/text2sparql", "/-/ready"])
@@ -110,13 +124,61 @@ class SparqlEndpoints:
         if method not in QUERY_METHODS:
             raise MethodNotAllowed(f"{method} is not a method of the SPARQL Protocol", allowed=QUERY_METHODS)
         require_some(exchange)  # before the body is read
-        body = b""
-        content_type = coding = None
-        if method in BODY_METHODS:
-            content_type, coding = field(headers, b"content-type"), field(headers, b"content-encoding")
-            body = await read_body(headers, receive, limit_bytes=self._limit)
+        body = await read_body(headers, receive, limit_bytes=self._limit) if method in BODY_METHODS else b""
+        read = self._read(scope, route, exchange, body)
+        operation = read.operation
+        with ClientWatch(receive, is_body_read=method in BODY_METHODS) as watch:
+            if method not in BODY_METHODS:
+                watch.begin()
+            if isinstance(operation, Question):
+                require(exchange, Role.NL)
+                exchange.question = operation
+                await self._questions[route.path.dataset.name].answer(
+                    exchange, operation, forwarded(scope, headers), send, prefer=read.prefer
+                )
+                return
+            request = self._request(scope, route, exchange, read)
+            if operation is None:
+                await self._describe(scope, route, exchange, request, send)
+                return
+            answer = await route.path.run(exchange, request, prefer=read.prefer)
+            if isinstance(answer, EmptyAnswer):
+                await respond_empty(exchange, answer, operation.accept, send)
+            else:
+                await relay(exchange, answer, send)
+
+    def route_of_query(self, scope: Scope) -> Route | None:
+        """The route of a request that may be a query, by its head."""
+        route = self._routes.get(scope["path"])
+        if route is None or route.kind not in _QUERY_KINDS:
+            return None
+        return None if route.kind is PathKind.ANY and names_graph(scope["query_string"]) else route
+
+    def read_query(
+        self, scope: Scope, route: Route, exchange: Exchange, body: bytes
+    ) -> tuple[BackendRequest, Handling | None] | None:
+        """Read a request of method GET or POST; None where it asks something else than a query.
+
+        Returns:
+            What the backend gets unless something is changed; what the client prefers.
+        Raises:
+            RequestError
+        """
+        require_some(exchange)
+        if scope["method"] in BODY_METHODS:
+            require_fits(scope["headers"], body, limit_bytes=self._limit)
+        read = self._read(scope, route, exchange, body)
+        operation = read.operation
+        if not isinstance(operation, SparqlOperation) or operation.kind is not OperationKind.QUERY:
+            return None
+        return self._request(scope, route, exchange, read), read.prefer
+
+    def _read(self, scope: Scope, route: Route, exchange: Exchange, body: bytes) -> _Read:
+        """Understand a request whose body is there."""
+        method, headers = scope["method"], scope["headers"]
         accept = field(headers, b"accept")
         if method in BODY_METHODS:
+            content_type, coding = field(headers, b"content-type"), field(headers, b"content-encoding")
             query_string = trim_names(scope["query_string"])
             operation = read_operation(
                 method=method,
@@ -126,43 +188,31 @@ class SparqlEndpoints:
                 accept=accept,
                 expected=route.expected,
             )
+            if body and coding is None and split_media_type(content_type)[0] == FORM:
+                body = trim_names(body)
         else:
+            body = b""
             query_string, operation = self._read_get(scope["query_string"], accept, route.expected)
-        if body and coding is None and split_media_type(content_type)[0] == FORM:
-            body = trim_names(body)
         prefer, applied = read_prefer(field(headers, b"prefer")) if route.path.allows_prefer else (None, None)
         if applied is not None:
             exchange.added_headers.append((b"preference-applied", applied))
-        with ClientWatch(receive, is_body_read=method in BODY_METHODS) as watch:
-            if method not in BODY_METHODS:
-                watch.begin()
-            if isinstance(operation, Question):
-                require(exchange, Role.NL)
-                exchange.question = operation
-                await self._questions[route.path.dataset.name].answer(
-                    exchange, operation, forwarded(scope, headers), send, prefer=prefer
-                )
-                return
-            is_update = operation is not None and operation.kind is OperationKind.UPDATE
-            require(exchange, Role.UPDATE if is_update else Role.QUERY)
-            backend = route.path.dataset.backend
-            names = operation.parameters if operation is not None else read_parameters(query_string, "the query string")
-            _require_no_administration(backend.refused_parameters, names)
-            own_path = route.own_path
-            if own_path is None or (operation is not None and route.expected is None):
-                own_path = backend.update_path if is_update else backend.query_path
-            request = BackendRequest(
-                method, target(own_path.encode("ascii"), query_string), forwarded(scope, headers), body, operation
-            )
-            if operation is None:
-                await self._describe(scope, route, exchange, request, send)
-                return
-            exchange.operation = operation
-            answer = await route.path.run(exchange, request, prefer=prefer)
-            if isinstance(answer, EmptyAnswer):
-                await respond_empty(exchange, answer, operation.accept, send)
-            else:
-                await relay(exchange, answer, send)
+        return _Read(operation, query_string, body, prefer)
+
+    def _request(self, scope: Scope, route: Route, exchange: Exchange, read: _Read) -> BackendRequest:
+        """What the backend gets, if whoever asks may ask it."""
+        operation, query_string = read.operation, read.query_string
+        assert not isinstance(operation, Question)
+        is_update = operation is not None and operation.kind is OperationKind.UPDATE
+        require(exchange, Role.UPDATE if is_update else Role.QUERY)
+        backend = route.path.dataset.backend
+        names = operation.parameters if operation is not None else read_parameters(query_string, "the query string")
+        _require_no_administration(backend.refused_parameters, names)
+        own_path = route.own_path
+        if own_path is None or (operation is not None and route.expected is None):
+            own_path = backend.update_path if is_update else backend.query_path
+        exchange.operation = operation
+        fields = forwarded(scope, scope["headers"])
+        return BackendRequest(scope["method"], target(own_path.encode("ascii"), query_string), fields, read.body, operation)
 
     async def _describe(
         self, scope: Scope, route: Route, exchange: Exchange, request: BackendRequest, send: Send
@@ -285,6 +335,7 @@ class SparqlEndpoints:
         return own_path.encode("ascii")
 
 
+_QUERY_KINDS = frozenset([PathKind.QUERY, PathKind.ANY])
 _EXPECTED = {
     PathKind.QUERY: OperationKind.QUERY,
     PathKind.UPDATE: OperationKind.UPDATE,

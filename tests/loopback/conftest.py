@@ -16,6 +16,7 @@ import uvicorn
 
 from proxy.app import create_app
 from proxy.config import load_config
+from proxy.server import configure
 
 Script = Callable[["Stub", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/sparql-results+json\r\ncontent-length: 2\r\n\r\n{}"
@@ -29,17 +30,7 @@ class Proxy:
         self.app = create_app(load_config(None, overrides=settings))
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        config = uvicorn.Config(
-            self.app,
-            http="httptools",
-            lifespan="on",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=1,
-        )
+        config = configure(self.app, shutdown_timeout_s=1)
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.listener]}, daemon=True)
         self._thread.start()

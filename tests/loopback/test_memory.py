@@ -16,11 +16,12 @@ SERVER = """
 import socket, sys, uvicorn
 from proxy.app import create_app
 from proxy.config import load_config
+from proxy.server import configure
 listener = socket.create_server(("127.0.0.1", 0))
 app = create_app(load_config(None, overrides={
     "backend.url": sys.argv[1], "index.enabled": False, "nl.enabled": False}))
 print(listener.getsockname()[1], flush=True)
-uvicorn.Server(uvicorn.Config(app, http="httptools", lifespan="on", log_config=None, access_log=False)).run(sockets=[listener])
+uvicorn.Server(configure(app, shutdown_timeout_s=1)).run(sockets=[listener])
 """
 
 

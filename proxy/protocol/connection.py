@@ -1,0 +1,419 @@
+"""One client's HTTP/1.1 connection: asyncio for the bytes, httptools for the syntax (RFC 9112).
+
+Takes the place of uvicorn's own protocol, whose server drives it. Requests are answered one after the other, in the order in
+which they came. A query that need not wait for anything goes from here to the backend without a task (``direct``); everything
+else goes to the ASGI application (``cycle``).
+
+Framing is strict. Content-Length together with Transfer-Encoding, lengths that are repeated or not digits, bad chunks, bare LF
+and obsolete folding are refused by llhttp, and end the connection: what follows could not be told from another request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import unquote
+
+import httptools
+
+from proxy.protocol.asgi import App, Scope
+from proxy.protocol.cycle import AsgiCycle
+from proxy.protocol.response import ResponseWriter
+
+if TYPE_CHECKING:
+    from proxy.protocol.direct import DirectLane
+
+BODY_HIGH_WATER_BYTES = 64 * 1024
+"""Of a request body that the application has not read yet; then the client waits."""
+DIRECT_BODY_BYTES = 64 * 1024
+"""A longer body goes to the application as it arrives."""
+_DIRECT_METHODS = frozenset([b"GET", b"POST"])
+_BAD_REQUEST = b"Invalid HTTP request received."
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a client may take.
+
+    head_bytes: of request line and fields; four times the longest GET that must pass.
+    head_s: from the first byte of a head to its end, and to the first byte on a new connection.
+    body_s: between two pieces of a request body. keep_alive_s: between two requests.
+    """
+
+    head_bytes: int = 256 * 1024
+    head_s: float = 60.0
+    body_s: float = 120.0
+    keep_alive_s: float = 5.0
+
+
+class ServerState(Protocol):
+    """What uvicorn's server shares with its connections."""
+
+    total_requests: int
+    connections: set[Any]
+    tasks: set[asyncio.Task[None]]
+
+
+class Answering(Protocol):
+    """Who answers a request: an ``AsgiCycle`` or a ``DirectExchange``."""
+
+    def abandon(self) -> None:
+        """The client has gone."""
+
+    def resume(self) -> None:
+        """The client takes bytes again."""
+
+
+class Request:
+    """One request as far as it has arrived. answering: None until it is its turn."""
+
+    __slots__ = (
+        "answering",
+        "body",
+        "expects_continue",
+        "has_body",
+        "headers",
+        "is_complete",
+        "keep_alive",
+        "lane",
+        "scope",
+        "url",
+        "writer",
+    )
+
+    def __init__(self) -> None:
+        self.url = b""
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body: list[bytes] = []
+        self.scope: Scope = {}
+        self.answering: Answering | None = None
+        self.writer: ResponseWriter | None = None
+        self.lane: DirectLane | None = None
+        self.is_complete = self.has_body = self.expects_continue = False
+        self.keep_alive = True
+
+
+class ClientConnection(asyncio.Protocol):
+    """One connection of a client; made by uvicorn's server, with its configuration and state.
+
+    Args:
+        app: the ASGI application. direct: gives who takes the queries that need no task; looked at anew for each request.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        state: ServerState,
+        *,
+        direct: Callable[[], DirectLane],
+        limits: Limits,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._app = app
+        self._state = state
+        self._direct = direct
+        self._limits = limits
+        self._loop = loop
+        self._parser = httptools.HttpRequestParser(self)
+        # After "Connection: close" a client may have sent more: the request before it is answered all the same.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._reading: Request | None = None
+        self._current: Request | None = None
+        self._waiting: deque[Request] = deque()
+        self._head_bytes = 0
+        self._unread = 0
+        self._is_read_paused = self._is_write_paused = self._is_stopping = False
+        self._writable: asyncio.Event | None = None
+        self._due = self._timer_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self._state.connections.add(self)
+        self._server, self._client = _address(transport, "sockname"), _address(transport, "peername")
+        self._scheme = "https" if transport.get_extra_info("sslcontext") else "http"
+        self._expect(self._limits.head_s)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._state.connections.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._waiting.clear()
+        self._is_write_paused = False
+        if self._writable is not None:
+            self._writable.set()
+        if (current := self._current) is not None and current.answering is not None:
+            current.answering.abandon()
+        self._current = self._reading = None
+
+    def eof_received(self) -> bool:
+        # A client that has closed its half cannot be told from one that has left; like nginx, we take it as the latter.
+        return False
+
+    def data_received(self, data: bytes) -> None:
+        is_head = self._reading is None or not self._reading.scope
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # an offer that we do not take (RFC 9110, 7.8): the request is answered as it is
+        except httptools.HttpParserError:
+            self._refuse(400, _BAD_REQUEST)
+            return
+        reading = self._reading
+        if reading is not None and not reading.scope:
+            self._head_bytes = self._head_bytes + len(data) if is_head else len(data)
+            if self._head_bytes > self._limits.head_bytes:
+                self._refuse(431, b"The request head is larger than %d bytes." % self._limits.head_bytes)
+        else:
+            self._head_bytes = 0
+            if reading is not None and reading.has_body:
+                self._expect(self._limits.body_s)
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        if self._writable is not None:
+            self._writable.set()
+        if (current := self._current) is not None and current.answering is not None:
+            current.answering.resume()
+
+    # -- httptools callbacks
+
+    def on_message_begin(self) -> None:
+        self._reading = Request()
+        if self._current is None:
+            self._due = self._loop.time() + self._limits.head_s
+
+    def on_url(self, url: bytes) -> None:
+        assert self._reading is not None
+        self._reading.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        reading = self._reading
+        assert reading is not None
+        if reading.scope:
+            return  # a trailer: not ours to merge into the head (RFC 9110, 6.5.1)
+        name = name.lower()
+        if name == b"content-length":
+            reading.has_body = reading.has_body or value != b"0"
+        elif name == b"transfer-encoding":
+            reading.has_body = True
+        elif name == b"expect":
+            reading.expects_continue = value.lower() == b"100-continue"
+        reading.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        reading, parser = self._reading, self._parser
+        assert reading is not None
+        version, method = parser.get_http_version(), parser.get_method()
+        raw_path, _, query_string = reading.url.partition(b"#")[0].partition(b"?")
+        if not raw_path.startswith(b"/"):
+            url = httptools.parse_url(reading.url)
+            raw_path, query_string = url.path or b"/", url.query or b""
+        path = raw_path.decode("latin-1")
+        # What follows an offer to upgrade is not parsed.
+        reading.keep_alive = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
+        reading.scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "server": self._server,
+            "client": self._client,
+            "scheme": self._scheme,
+            "root_path": "",
+            "method": method.decode("ascii"),
+            "path": unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query_string,
+            "headers": reading.headers,
+        }
+        if method in _DIRECT_METHODS and not reading.expects_continue:
+            lane = self._direct()
+            if lane.may_take(reading.scope) and (not reading.has_body or _announced(reading.headers) <= DIRECT_BODY_BYTES):
+                reading.lane = lane
+        if reading.has_body and reading.lane is None:
+            self._queue(reading)
+
+    def on_body(self, body: bytes) -> None:
+        reading = self._reading
+        assert reading is not None
+        answering = reading.answering
+        if isinstance(answering, AsgiCycle):
+            if answering.add_body(body) > BODY_HIGH_WATER_BYTES:
+                self.pause_reading()
+        else:
+            reading.body.append(body)
+
+    def on_message_complete(self) -> None:
+        reading = self._reading
+        assert reading is not None
+        reading.is_complete = True
+        if isinstance(reading.answering, AsgiCycle):
+            reading.answering.end_body()
+        elif reading.lane is not None or not reading.has_body:
+            self._queue(reading)
+
+    # -- one request after the other
+
+    def _queue(self, request: Request) -> None:
+        if self._current is None and not self._waiting:
+            self._begin(request)
+        else:
+            self._waiting.append(request)
+            self.pause_reading()
+
+    def _begin(self, request: Request) -> None:
+        self._current = request
+        if self._is_stopping:
+            request.keep_alive = False
+        request.writer = writer = ResponseWriter(
+            self,
+            keep_alive=request.keep_alive,
+            is_head=request.scope["method"] == "HEAD",
+            version=request.scope["http_version"],
+        )
+        if (lane := request.lane) is not None:
+            body = b"".join(request.body) if request.body else b""
+            # It may be over when this returns.
+            if lane.take(self, request, writer, body):
+                return
+            request.body = [body] if body else []
+        self.run(request, writer)
+
+    def run(self, request: Request, writer: ResponseWriter) -> None:
+        """Have the ASGI application answer *request*."""
+        cycle = AsgiCycle(
+            self,
+            request.scope,
+            writer,
+            b"".join(request.body),
+            is_complete=request.is_complete,
+            expects_continue=request.expects_continue,
+        )
+        request.body = []
+        request.answering = cycle
+        task = self._loop.create_task(cycle.run(self._app))
+        self._state.tasks.add(task)
+        task.add_done_callback(self._state.tasks.discard)
+
+    def answered(self, *, keep_alive: bool) -> None:
+        """The response to the current request is written: go on with the next one, or close."""
+        self._state.total_requests += 1
+        self._current = None
+        if not keep_alive or self._is_stopping:
+            self.transport.close()
+            return
+        if self._waiting:
+            self._loop.call_soon(self._begin_next)  # not from here: thousands may wait, each answered at once
+        else:
+            self.resume_reading()
+            self._expect(self._limits.keep_alive_s)
+
+    def _begin_next(self) -> None:
+        if self._waiting and self._current is None and not self.transport.is_closing():
+            request = self._waiting.popleft()
+            self.resume_reading()
+            self._begin(request)
+
+    # -- for who answers
+
+    @property
+    def is_closing(self) -> bool:
+        return self.transport.is_closing()
+
+    @property
+    def is_write_paused(self) -> bool:
+        """Whether the client has not taken what was written; more should wait for ``resume``."""
+        return self._is_write_paused
+
+    async def writable(self) -> None:
+        """Wait until the client takes bytes again, or has gone."""
+        while self._is_write_paused:
+            self._writable = asyncio.Event()
+            await self._writable.wait()
+
+    def pause_reading(self) -> None:
+        if not self._is_read_paused and not self.transport.is_closing():
+            self._is_read_paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._is_read_paused and not self._waiting and not self.transport.is_closing():
+            self._is_read_paused = False
+            self.transport.resume_reading()
+
+    def abort(self) -> None:
+        """Break the connection off, so that nobody takes a part of a response for the whole."""
+        current = self._current
+        if current is not None and current.writer is not None and current.writer.ends_with_connection:
+            # The orderly end of the connection would be the end of the body.
+            found = self.transport.get_extra_info("socket")
+            if found is not None:
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    # -- limits and the end
+
+    def _refuse(self, status: int, message: bytes) -> None:
+        """Answer what is no HTTP, unless something else is being answered, and close."""
+        logging.getLogger("uvicorn.error").warning("%s", message.decode("ascii"))
+        if self._current is None and not self.transport.is_closing():
+            writer = ResponseWriter(self, keep_alive=False)
+            length = b"%d" % len(message)
+            writer.head(status, [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", length)], message)
+        self.transport.close()
+
+    def _expect(self, limit_s: float) -> None:
+        """Close the connection unless the client sends, or gets, something within *limit_s*. One timer for many requests."""
+        self._due = due = self._loop.time() + limit_s
+        if self._timer is None or self._timer_at > due:
+            self._set_timer(due)
+
+    def _set_timer(self, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_at = self._loop.call_at(at, self._look_at_time), at
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        if self.transport.is_closing():
+            return
+        current = self._current
+        if current is not None and (current.is_complete or self._is_read_paused):
+            self._set_timer(self._loop.time() + self._limits.keep_alive_s)  # it is not the client that we wait for
+        elif self._loop.time() < self._due - 0.002:
+            self._set_timer(self._due)
+        else:
+            self.transport.close()
+
+    def shutdown(self) -> None:
+        """Close once the current request is answered; called by the server."""
+        self._is_stopping = True
+        if self._current is None:
+            self.transport.close()
+        elif self._current.writer is not None:
+            self._current.writer.keep_alive = False
+
+
+def _address(transport: asyncio.BaseTransport, name: str) -> tuple[str, int] | None:
+    found = transport.get_extra_info(name)
+    return (str(found[0]), int(found[1])) if isinstance(found, tuple) and len(found) >= 2 else None
+
+
+def _announced(headers: list[tuple[bytes, bytes]]) -> float:
+    """The length of the body; infinite where it comes in chunks."""
+    for name, value in headers:
+        if name == b"content-length" and value.isdigit():
+            return int(value)
+    return float("inf")
