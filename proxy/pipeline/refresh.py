@@ -111,7 +111,7 @@ class Upkeep:
         self._marker = marker
         self.is_fresh = is_fresh
         """Compares an index with the live counts of its properties and classes."""
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
         self._rebuild = rebuild
         self._keeps_changes = keeps_changes
         self._duty = duty
@@ -154,7 +154,7 @@ class Upkeep:
 
     def _load(self, path: Path) -> archive.Archived | None:
         try:
-            found = archive.load(path, fingerprint=self._fingerprint)
+            found = archive.load(path, fingerprint=self.fingerprint)
             self._loaded_mtime_ns = path.stat().st_mtime_ns
         except FileNotFoundError:
             return None
@@ -180,15 +180,15 @@ class Upkeep:
                 self.path,
                 made.index,
                 made.values,
-                fingerprint=self._fingerprint,
+                fingerprint=self.fingerprint,
                 marker=marker,
                 queries=made.queries,
                 elapsed_s=made.elapsed_s,
             )
-            found = archive.load(self.path, fingerprint=self._fingerprint)
+            found = archive.load(self.path, fingerprint=self.fingerprint)
             self._loaded_mtime_ns = self.path.stat().st_mtime_ns
         except (OSError, CorruptIndex, sqlite3.Error) as error:
-            self._note_unwritable(error)
+            self.note_unwritable(error)
             return made
         self.error = ""
         self._is_unwritable = False
@@ -196,7 +196,7 @@ class Upkeep:
         made.values.close()
         return Distilled(found.index, found.values, made.queries, made.elapsed_s, made.method, made.replayed)
 
-    def _note_unwritable(self, error: Exception) -> None:
+    def note_unwritable(self, error: Exception) -> None:
         """Show the last reason, and log the first: one cause meets several files, and every build anew."""
         self.error = f"the index cannot be kept on disk: {error}"
         if not self._is_unwritable:
@@ -206,7 +206,7 @@ class Upkeep:
     def _leftovers(self) -> list[Path]:
         """Scratch files of processes that have died, killed in the middle of a build; none of them is of use to anybody."""
         assert self.path is not None
-        pattern = re.compile(re.escape(self.path.name) + r"\.([0-9]{1,10})\.(?:values|part)")
+        pattern = re.compile(re.escape(self.path.stem) + r"\.(?:index|ttql)\.([0-9]{1,10})\.(?:values|part)")
         try:
             found = [(file, pattern.fullmatch(file.name)) for file in self.path.parent.iterdir()]
         except OSError:
@@ -276,7 +276,7 @@ class Upkeep:
                     try:
                         journal.discard()
                     except OSError as error:
-                        self._note_unwritable(error)
+                        self.note_unwritable(error)
                 return await self._finish(backend, made, before)
             finally:
                 _remove(values_path)
@@ -305,16 +305,16 @@ class Upkeep:
             return await self._build(backend, **how, values_path=values_path)
         except (OSError, sqlite3.Error) as error:
             # Once more in memory, with the answers that the journal still has.
-            self._note_unwritable(error)
+            self.note_unwritable(error)
             _remove(values_path)
             return await self._build(backend, **how)
 
     def _open_journal(self, marker: str | None) -> Journal | None:
         assert self.path is not None
         try:
-            return Journal.open(self.path.with_suffix(".journal"), state=f"{self._fingerprint} {marker}")
+            return Journal.open(self.path.with_suffix(".journal"), state=f"{self.fingerprint} {marker}")
         except OSError as error:
-            self._note_unwritable(error)
+            self.note_unwritable(error)
             return None
 
     async def _finish(self, backend: Backend, made: Distilled, before: str | None) -> Distilled:
@@ -351,7 +351,7 @@ class Upkeep:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            self._note_unwritable(error)
+            self.note_unwritable(error)
             yield False
             return
         try:

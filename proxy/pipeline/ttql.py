@@ -1,4 +1,7 @@
-"""Keep the TTQL document of a dataset: harvested when somebody asks for it, kept until the index is a new one."""
+"""Keep the TTQL document of a dataset: harvested when somebody asks for it, kept until the index is a new one.
+
+Where the index has a file, the document has one beside it (``ttql_file``), for the next start and for other workers.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from proxy.index import chunks
 from proxy.index.support import SupportIndex
 from proxy.index.ttql import Document
 from proxy.index.ttql_select import above, cut, fragments, only, prune
+from proxy.pipeline import ttql_file
 from proxy.pipeline.asking import Asker, Failure, Progress, scope_of
 from proxy.pipeline.harvest import Harvested, HarvestSettings, harvest
 from proxy.query.term import Iri
@@ -93,10 +97,20 @@ class TtqlKeeper:
         def told(phase: str, done: int, total: int) -> None:
             self.progress = f"{phase} {done}/{total}"
 
+        wanted, upkeep = harvest_settings(settings), self._dataset.upkeep
+        path = None if upkeep is None or upkeep.path is None else upkeep.path.with_suffix(".ttql")
+        key = "" if upkeep is None else ttql_file.key_of(index, wanted, fingerprint=upkeep.fingerprint)
         try:
-            asking = await asker(self._dataset, told, duty=settings.duty)
-            self._harvested = await harvest(asking, index, harvest_settings(settings))
-            self._of = index
+            found = None if path is None else await asyncio.to_thread(ttql_file.read, path, key)
+            if found is None:
+                asking = await asker(self._dataset, told, duty=settings.duty)
+                found = await harvest(asking, index, wanted)
+                if path is not None and upkeep is not None:
+                    try:
+                        await asyncio.to_thread(ttql_file.write, path, key, found)
+                    except OSError as error:
+                        upkeep.note_unwritable(error)
+            self._harvested, self._of = found, index
         finally:
             self._task = None
 
