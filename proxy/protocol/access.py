@@ -152,6 +152,7 @@ ROLES_OF_PAGES: Mapping[tuple[str, str], Role | None] = {
     ("POST", "/-/check"): Role.QUERY,
     ("GET", "/-/metrics"): Role.ADMIN,
     ("POST", "/-/reload"): Role.ADMIN,
+    ("POST", "/-/feedback"): Role.ADMIN,  # what is confirmed is everybody's answer from then on
     ("GET", "/text2sparql"): Role.NL,
 }
 """Method and path of our own pages → the role that they need; one that is not listed needs ADMIN."""

@@ -15,6 +15,7 @@ from proxy.protocol.access import ROLES_OF_PAGES, require
 from proxy.protocol.asgi import ClientWatch, Receive, Scope, Send, field, read_body
 from proxy.protocol.descriptions import TtqlPage
 from proxy.protocol.exposition import CONTENT_TYPE
+from proxy.protocol.feedback import FeedbackPage
 from proxy.protocol.middleware import EXCHANGE
 from proxy.protocol.problems import describe_finding
 from proxy.protocol.questions import QuestionAnswers
@@ -57,6 +58,7 @@ class Pages:
         self._questions = questions
         self._limit = body_limit_bytes
         ttql = TtqlPage(lambda request: self._path(request).dataset).get
+        feedback = FeedbackPage(lambda request: self._path(request).dataset).post
         self._pages: dict[str, dict[str, Page]] = {
             "/-/live": {"GET": self.live},
             "/-/ready": {"GET": self.ready},
@@ -65,6 +67,7 @@ class Pages:
             "/-/metrics": {"GET": self.metrics},
             "/-/reload": {"POST": self.reload},
             "/-/check": {"POST": self.check},
+            "/-/feedback": {"POST": feedback},
             "/text2sparql": {"GET": self.text2sparql},
         }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -36,8 +36,10 @@ class QuestionAnswers:
         self._path = path
         self._settings = path.dataset.settings.nl
 
-    async def translate(self, exchange: Exchange) -> Translation:
-        """Find the query that ``exchange.question`` asks for, as the plugins leave it.
+    async def translate(
+        self, exchange: Exchange, *, told: Callable[[str, dict[str, Any]], None] = lambda stage, found: None
+    ) -> Translation:
+        """Find the query that ``exchange.question`` asks for, as the plugins leave it. *told* hears of every stage.
 
         Raises:
             ModelError: questions are off, not ready yet, or out of time. Abstained: no query is good enough.
@@ -60,7 +62,7 @@ class QuestionAnswers:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 vet = partial(hooks.candidate, exchange) if "candidate" in hooks.active else None
-                return await translate(question, dataset, vet=vet)
+                return await translate(question, dataset, vet=vet, told=told)
         except TimeoutError as exc:
             raise ModelError(f"no query was found within {self._settings.timeout_s:g} s ([nl] timeout_s)") from exc
 
@@ -129,7 +131,8 @@ class QuestionAnswers:
     async def _answer_in_steps(
         self, exchange: Exchange, question: Question, headers: Fields, send: Send, prefer: Handling | None
     ) -> None:
-        """Server-sent events: question, translation, result; or problem, where one of them fails."""
+        """Server-sent events, each as soon as its stage is done: question, linking, shape, candidates, execution, gate, each
+        correction, translation, result; or problem, where one of them fails."""
         start = [(b"content-type", EVENT_STREAM.encode("ascii")), (b"cache-control", b"no-store")]
         await send({"type": "http.response.start", "status": 200, "headers": start})
 
@@ -138,14 +141,21 @@ class QuestionAnswers:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
         await event("question", {"question": question.text, "language": question.language})
+        stages: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
+        work = asyncio.create_task(self.translate(exchange, told=lambda stage, found: stages.put_nowait((stage, found))))
+        work.add_done_callback(lambda _: stages.put_nowait(None))
         try:
-            translation = await self.translate(exchange)
+            while (stage := await stages.get()) is not None:
+                await event(*stage)
+            translation = await work
             question = exchange.question or question
             await event("translation", account_of(question, translation))
             await event("result", await self._result(exchange, translation, question, headers, prefer))
         except ProxyError as error:
             # The stream has begun, so the error travels in it.
             await event("problem", describe(error, exchange.request_id))
+        finally:
+            work.cancel()
         await send({"type": "http.response.body", "body": b""})
 
 

@@ -2,6 +2,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pyoxigraph as ox
@@ -122,3 +123,62 @@ def test_questions_at_the_same_time_all_get_their_answers(encoder: OnnxEncoder) 
 
     run(encoder, act)
     assert len({a.query for a in answers}) == 1 and len(answers) == 5
+
+
+class Counting(EmbeddedBackend):
+    """The embedded store, counting what is asked of it."""
+
+    asked = 0
+
+    async def select(self, *args: Any, **named: Any) -> Any:
+        self.asked += 1
+        return await super().select(*args, **named)
+
+    async def ask(self, *args: Any, **named: Any) -> bool:
+        self.asked += 1
+        return await super().ask(*args, **named)
+
+
+QUESTIONS = [
+    "What is the price of the Mule?", "How many bicycles are there?", "Who made the Swift?", "Which maker is from Denmark?",
+    "Which bicycle is not made by Cykel?", "What is the average price for each maker?", "Is there a bicycle from Austria?",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_at_most_eight_calls_find_a_query(encoder: OnnxEncoder, question: str) -> None:
+    """Even where every query is corrected; the query itself is the ninth. The answer says how many there were."""
+    backends: list[Counting] = []
+
+    async def act(dataset: Dataset) -> Translation:
+        store = ox.Store()
+        store.load(BIKES.encode(), ox.RdfFormat.TURTLE)
+        backends.append(Counting(store))
+        dataset.backend = backends[0]
+        return await translate(Question(question), dataset)
+
+    found = run(encoder, act, correct_above=0.0, abstain_below=0.0, corrections=10)
+    assert 1 <= backends[0].asked == found.calls == found.account["endpoint_calls"] <= 8
+
+
+def test_every_stage_is_told_when_it_is_done(encoder: OnnxEncoder) -> None:
+    """In order, the corrections between gate and answer, each with its requirement."""
+    heard: list[tuple[str, dict[str, Any]]] = []
+    found = run(
+        encoder,
+        lambda d: translate(Question(QUESTIONS[0]), d, told=lambda stage, value: heard.append((stage, value))),
+        correct_above=0.0,
+    )
+    names = [name for name, _ in heard]
+    assert names[:5] == ["linking", "shape", "candidates", "execution", "gate"]
+    assert set(names[5:]) == {"correction"} and len(names) - 5 == len(found.account["corrections"]) <= 3
+    for _, step in heard[5:]:
+        assert step["requirement"]["stage"] in ("grounding", "binding", "construction")
+
+
+def test_a_right_answer_survives_its_correction(encoder: OnnxEncoder) -> None:
+    """A correction replaces a query only if the gate thinks less ill of it."""
+    texts = {
+        run(encoder, lambda d: translate(Question(QUESTIONS[0]), d), correct_above=above).query for above in (0.0, 1.0)
+    }
+    assert len(texts) == 1
