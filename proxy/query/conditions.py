@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from proxy.query.model import Group, Span, TriplePattern
+from proxy.query.model import Group, ParsedQuery, Span, TriplePattern
 from proxy.query.term import Iri, Literal, Variable
 
 Place = Iri | Literal | Variable
@@ -78,6 +78,16 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Contains:
+    """*variable* is bound, and its text contains *text*; other ways to search a text are weakened to that."""
+
+    variable: Variable
+    text: str
+    ignores_case: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class IsLiteral:
     """*variable* is bound to a literal; or, if not *is_literal*, to an IRI or a blank node."""
 
@@ -94,7 +104,23 @@ class Impossible:
     span: Span
 
 
-Condition = Edge | Same | OneOf | Bound | IsLiteral | Impossible
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupSize:
+    """Some group of *query*, a SELECT with GROUP BY, has at least *at_least* solutions.
+
+    edges: every solution matches them, and is told from others of its group by them and *optional* alone. keys: variables of
+    *edges* with one value in a group. optional: edges of each OPTIONAL.
+    """
+
+    at_least: int
+    keys: tuple[Variable, ...]
+    edges: tuple[Edge, ...]
+    optional: tuple[tuple[Edge, ...], ...]
+    query: ParsedQuery
+    span: Span
+
+
+Condition = Edge | Same | OneOf | Bound | Contains | IsLiteral | Impossible | GroupSize
 Alternative = tuple[Condition, ...]
 Alternatives = tuple[Alternative, ...]
 
@@ -120,9 +146,9 @@ def variables_of(condition: Condition) -> Iterable[Variable]:
             return [t for t in (s, p, o) if isinstance(t, Variable)]
         case Same(a, b, _):
             return [t for t in (a, b) if isinstance(t, Variable)]
-        case OneOf(variable=v) | IsLiteral(variable=v) | Bound(variable=v):
+        case OneOf(variable=v) | IsLiteral(variable=v) | Bound(variable=v) | Contains(variable=v):
             return [v]
-        case Impossible():
+        case Impossible() | GroupSize():
             return []
 
 

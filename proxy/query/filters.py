@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeGuard
 
-from proxy.query.conditions import Alternatives, Bound, Condition, Impossible, IsLiteral, OneOf
+from proxy.query.conditions import Alternatives, Bound, Condition, Contains, Impossible, IsLiteral, OneOf
 from proxy.query.literals import NUMERIC, ORDERED, number
 from proxy.query.model import Aggregate, Comparison, Expression, FunctionCall, In, Span, is_relative
 from proxy.query.term import XSD, XSD_STRING, Iri, Literal, Variable
 
-_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_WORDS = re.compile(r"\^?[A-Za-z0-9 _]+\$?")
+"""Regular expressions that are found where their letters are."""
+FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def condition_of(expression: Expression, span: Span) -> Condition | None:
@@ -44,7 +47,7 @@ def _condition_of(expression: Expression, span: Span) -> Condition | None:
         case Comparison("<" | ">" | "<=" | ">=" as operator, Variable() as v, Literal() as limit) if limit.datatype in ORDERED:
             return Bound(v, operator, limit, span)
         case Comparison("<" | ">" | "<=" | ">=" as operator, Literal() as limit, Variable() as v) if limit.datatype in ORDERED:
-            return Bound(v, _FLIPPED[operator], limit, span)
+            return Bound(v, FLIPPED[operator], limit, span)
         case In(Variable() as v, options, False) if all(isinstance(o, Iri | Literal) for o in options):
             if not options:
                 return Impossible("in-nothing", span)
@@ -53,6 +56,11 @@ def _condition_of(expression: Expression, span: Span) -> Condition | None:
             "SAMETERM", (Iri() | Literal() as constant, Variable() as v)
         ):
             return OneOf(v, (constant,), span, by_term=True)
+        case FunctionCall("CONTAINS" | "STRSTARTS" | "STRENDS", (argument, Literal(text))) if text:
+            return _contains(argument, text, False, span)
+        case FunctionCall("REGEX", (argument, Literal(pattern), *flags)) if _WORDS.fullmatch(pattern):
+            if all(isinstance(f, Literal) and f.lexical in ("", "i") for f in flags):
+                return _contains(argument, pattern.strip("^$"), bool(flags), span)
         case FunctionCall("ISIRI" | "ISURI" | "ISBLANK", (Variable() as v,)):
             return IsLiteral(v, False, span)
         case FunctionCall("ISLITERAL" | "ISNUMERIC", (Variable() as v,)):
@@ -60,6 +68,14 @@ def _condition_of(expression: Expression, span: Span) -> Condition | None:
         case Literal("false", datatype) if datatype == XSD + "boolean":
             return Impossible("filter-false", span)
     return None
+
+
+def _contains(argument: Expression, text: str, ignores_case: bool, span: Span) -> Condition | None:
+    """A search of *text* in a variable, whichever way its text is got at."""
+    while isinstance(argument, FunctionCall) and argument.name in ("STR", "LCASE", "UCASE") and len(argument.arguments) == 1:
+        ignores_case = ignores_case or argument.name != "STR"
+        argument = argument.arguments[0]
+    return Contains(argument, text, ignores_case, span) if isinstance(argument, Variable) else None
 
 
 def never_of_a_group(expression: Expression) -> bool:
@@ -70,7 +86,7 @@ def never_of_a_group(expression: Expression) -> bool:
         case Comparison(operator, Aggregate("COUNT", argument), Literal() as number):
             pass
         case Comparison(operator, Literal() as number, Aggregate("COUNT", argument)):
-            operator = _FLIPPED.get(operator, operator)
+            operator = FLIPPED.get(operator, operator)
         case _:
             return False
     if number.datatype != XSD + "integer" or not number.lexical.isascii() or not number.lexical.lstrip("+-").isdigit():
@@ -86,6 +102,8 @@ def rename_condition(condition: Condition, variable: Variable) -> Alternatives:
             return ((OneOf(variable, terms, span, by_spelling, by_term),),)
         case Bound(_, operator, limit, span):
             return ((Bound(variable, operator, limit, span),),)
+        case Contains(_, text, ignores_case, span):
+            return ((Contains(variable, text, ignores_case, span),),)
         case IsLiteral(_, is_literal, span):
             return ((IsLiteral(variable, is_literal, span),),)
     return ((condition,),)

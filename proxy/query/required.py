@@ -20,6 +20,7 @@ from proxy.query.conditions import (
     Alternatives,
     Condition,
     Edge,
+    GroupSize,
     Impossible,
     OneOf,
     Part,
@@ -30,6 +31,7 @@ from proxy.query.conditions import (
     either,
 )
 from proxy.query.filters import condition_of, is_known, never_of_a_group, rename_condition
+from proxy.query.grouping import bound_of_some, group_size
 from proxy.query.magic import LIST_PROPERTIES, is_magic
 from proxy.query.model import (
     NOWHERE,
@@ -109,10 +111,11 @@ class _Reader:
         if query.where is None or query.is_aggregate_without_group_by:
             # one row always, whatever is inside
             return ANYTHING
-        return both([self.group(query.where, rename), *self.modifiers(query, rename)])
+        where = self.group(query.where, rename)
+        return both([where, *self.modifiers(query, rename, where)])
 
-    def modifiers(self, query: ParsedQuery, rename: Rename) -> list[Alternatives]:
-        """What the clauses behind WHERE require of its solutions."""
+    def modifiers(self, query: ParsedQuery, rename: Rename, where: Alternatives) -> list[Alternatives]:
+        """What the clauses behind WHERE require of its solutions, of which *where* is known."""
         found: list[Alternatives] = []
         if query.values is not None:
             if not query.group_by:
@@ -120,6 +123,11 @@ class _Reader:
             elif not query.values.rows:
                 found.append(((Impossible("no-values", query.values.span),),))
         if query.group_by:
+            bound = certain(where)
+            if (some := bound_of_some(query, lambda v: rename(v) in bound)) is not None:
+                found.append(rename_condition(some, rename(some.variable)))
+            if self._reads_index and self._graph is None and not self._has_magic and (size := group_size(query)) is not None:
+                found.append(((size,),))
             # a group has the key that all its solutions have; other variables do not outlive the grouping
             keys = {c.expression for c in query.group_by if isinstance(c.expression, Variable) and c.variable is None}
             aliases = {p.variable for p in query.projection if p.expression is not None}
@@ -285,7 +293,7 @@ class _Reader:
         condition = condition_of(expression, span)
         if condition is None:
             return ANYTHING
-        if isinstance(condition, Impossible | Edge | Same):
+        if isinstance(condition, Impossible | Edge | Same | GroupSize):
             return ((condition,),)
         return rename_condition(condition, rename(condition.variable))
 
@@ -390,7 +398,8 @@ def required(query: ParsedQuery, *, reads_index: bool = True, covers_named_graph
     reader = _Reader(reads_index=reads_index, covers_named_graphs=covers_named_graphs, has_magic=has_magic)
     if query.where is None:
         return Required(ANYTHING, (), reads_index)
-    found = [reader.group(query.where, lambda v: v), *reader.modifiers(query, lambda v: v)]
+    where = reader.group(query.where, lambda v: v)
+    found = [where, *reader.modifiers(query, lambda v: v, where)]
     if query.limit == 0:
         found.append(((Impossible("limit-zero", NOWHERE),),))
     return Required(both(found), tuple(reader.parts), reads_index)

@@ -8,10 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from proxy.query.conditions import Bound, Condition, Edge, Impossible, IsLiteral, OneOf, Place, Same
+from proxy.query.conditions import (
+    Bound,
+    Condition,
+    Contains,
+    Edge,
+    GroupSize,
+    Impossible,
+    IsLiteral,
+    OneOf,
+    Place,
+    Same,
+)
+from proxy.query.model import ParsedQuery
 from proxy.query.operation import DatasetDescription
-from proxy.query.render import render_term
+from proxy.query.render import render, render_term
 from proxy.query.term import Iri, Literal, Variable
 
 _LEGAL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -78,6 +91,11 @@ class _Writer:
                     filters.append(f"FILTER(STR({self.term(v)}) IN ({', '.join(texts)}))")
                 case Bound(v, operator, limit, _):
                     filters.append(f"FILTER({self.term(v)} {operator} {render_term(limit)})")
+                case Contains(v, text, ignores_case, _):
+                    found, wanted = f"STR({self.term(v)})", render_term(Literal(text.lower() if ignores_case else text))
+                    filters.append(f"FILTER(CONTAINS({f'LCASE({found})' if ignores_case else found}, {wanted}))")
+                case GroupSize(query=query):
+                    patterns.append(f"{{ {_grouped(query)} }}")  # it contradicts alone, so nothing stands beside it
                 case OneOf(v, terms, _, False, by_term) if len(terms) <= _MAX_TERMS:
                     if by_term and isinstance(self._find(v), Variable):
                         # as the query joins: "=" and IN may not hold of a term and itself
@@ -93,6 +111,12 @@ class _Writer:
         if self._has_clash:
             filters.append("FILTER(false)")
         return " ".join(dict.fromkeys([*patterns, *filters]))
+
+
+def _grouped(query: ParsedQuery) -> str:
+    """*query* as a sub-query, with the HAVING that it is about."""
+    bare = replace(query, dataset=_NO_DATASET, values=None, prefixes={}, base=None)
+    return render(replace(bare, is_distinct=False, is_reduced=False, order_by=(), limit=None, offset=None))
 
 
 def confirmation(cores: Sequence[Sequence[Condition]], dataset: DatasetDescription = _NO_DATASET) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from proxy.index.support import SupportIndex
-from proxy.query.conditions import Condition, Edge, Impossible, OneOf
+from proxy.query.conditions import Condition, Edge, GroupSize, Impossible, OneOf
 from proxy.query.model import Span, TriplePattern
 from proxy.query.term import Iri, Literal
 from proxy.validation.explain_values import about_values
+from proxy.validation.group_size import most_solutions
 from proxy.validation.prove import is_contradicted
 from proxy.validation.suggest import Names, for_class, for_node, for_property
 from proxy.validation.supports import Supports, supports_of
@@ -76,6 +77,14 @@ def explain(
         if isinstance(c, Impossible):
             return Explanation(c.span, c.rule, _IMPOSSIBLE[c.rule], "This holds whatever the data.")
     index = supports.index
+    for c in core:
+        if isinstance(c, GroupSize) and len(core) == 1:
+            return Explanation(
+                c.span,
+                "group-too-small",
+                f"No group has {c.at_least:,} solutions, as HAVING asks for.",
+                f"By the triples of its properties a group can have {most_solutions(c, supports) or 0:,} at most.",
+            )
     main = culprit(core, index, within)
     if isinstance(main, Edge) and isinstance(main.predicate, Iri) and supports.observed is not None:
         if not is_contradicted(core, supports_of(index)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from proxy.query.conditions import Bound, Condition, Edge, OneOf
+from proxy.query.conditions import Bound, Condition, Contains, Edge, OneOf
 from proxy.query.literals import Family, family
 from proxy.query.render import render_term
 from proxy.query.term import XSD_STRING, Literal
@@ -47,6 +47,9 @@ def about_values(
     bounds = [c for c in core if isinstance(c, Bound) and c.variable == main.object]
     if bounds:
         return _about_range(bounds, pairs, whose, observed, names)
+    texts = [c for c in core if isinstance(c, Contains) and c.variable == main.object]
+    if texts:
+        return _about_text(texts[0], pairs, whose, observed, names)
     wanted = [main.object] if isinstance(main.object, Literal) else []
     for c in core:
         if isinstance(c, OneOf) and c.variable == main.object:
@@ -63,6 +66,20 @@ def about_values(
     ]
     evidence = f"{whose} has {count:,} different value{'' if count == 1 else 's'}, such as {examples}."
     return "no-such-value", f"No {whose} is {listed}.", evidence, tuple(dict.fromkeys(suggestions))[:4]
+
+
+def _about_text(
+    wanted: Contains, pairs: Sequence[Pair], whose: str, observed: Observed, names: Names
+) -> tuple[str, str, str, tuple[str, ...]]:
+    examples = ", ".join(render_term(Literal(text[:_MAX_SHOWN])) for text in observed.examples(pairs))
+    count = sum(observed.distinct(pair) for pair in pairs)
+    alike = [Literal(text, datatype, language) for text, language, datatype in observed.alike(pairs, wanted.text)]
+    return (
+        "no-such-value",
+        f"No {whose} contains {shown(Literal(wanted.text), names)}.",
+        f"{whose} has {count:,} different value{'' if count == 1 else 's'}, such as {examples}.",
+        tuple(f"as the graph spells it: {shown(literal, names)}" for literal in alike),
+    )
 
 
 def _about_range(

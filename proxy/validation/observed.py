@@ -55,6 +55,7 @@ class Observed:
         self._users: dict[str, frozenset[str | None]] = {}
         self._complete: dict[Pair, bool] = {}
         self._scales: dict[tuple[Pair, Family], Scale | None] = {}
+        self._contained: dict[tuple[tuple[Pair, ...], str, bool], bool] = {}
         self._held: dict[tuple[str, tuple[Pair, ...], Literal, bool], bool] = {}
 
     def pairs(self, property_: str, classes: Sequence[str]) -> tuple[Pair, ...] | None:
@@ -113,6 +114,29 @@ class Observed:
             return True
         scales = [self.scale(pair, of) for pair in pairs]
         return any(scale is None or scale.may_hold(where) for scale in scales)
+
+    def may_contain(self, pairs: tuple[Pair, ...], text: str, *, ignores_case: bool) -> bool:
+        """Whether a text at one of *pairs*, all complete, may have *text* in it."""
+        key = (pairs, text, ignores_case)
+        found = self._contained.get(key)
+        if found is None:
+            if len(self._contained) > _MAX_KEPT:
+                self._contained.clear()
+            found = self._contained[key] = any(self._contains(pair, text, ignores_case) for pair in pairs)
+        return found
+
+    def _contains(self, pair: Pair, text: str, ignores_case: bool) -> bool:
+        distinct = self._values.distinct(*pair)
+        if distinct is None or distinct > MAX_SCALED:
+            return True
+        wanted = spelling(text)
+        if ignores_case and not wanted.isascii():
+            return True  # engines differ in how they fold what is not ASCII
+        texts = (spelling(e.text) for e in self._values.examples(*pair, limit=MAX_SCALED + 1))
+        if ignores_case:
+            wanted = wanted.lower()
+            return any(wanted in t.lower() or (not t.isascii() and wanted in t.casefold()) for t in texts)
+        return any(wanted in t for t in texts)
 
     def may_satisfy(self, pairs: tuple[Pair, ...], operator: str, limit: Literal) -> bool:
         """Whether a number, date or time at one of *pairs*, all complete, may stand so to *limit*."""

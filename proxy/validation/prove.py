@@ -13,9 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, combinations
 
-from proxy.query.conditions import Bound, Condition, Edge, Impossible, IsLiteral, OneOf, Place, Same
+from proxy.query.conditions import (
+    Bound,
+    Condition,
+    Contains,
+    Edge,
+    GroupSize,
+    Impossible,
+    IsLiteral,
+    OneOf,
+    Place,
+    Same,
+)
 from proxy.query.literals import family, interval, may_be_equal, may_satisfy, spelling
 from proxy.query.term import Iri, Literal, Variable
+from proxy.validation.group_size import most_solutions
 from proxy.validation.observed import Observed
 from proxy.validation.supports import Adjacency, Supports
 
@@ -42,7 +54,7 @@ def _may_be_one(a: tuple[Literal, bool], b: tuple[Literal, bool]) -> bool:
 class _Node:
     """What is known of one term of a solution: an equivalence class of variables and IRIs."""
 
-    __slots__ = ("allowed", "bounds", "domain", "literals", "may_be_literal", "may_be_node")
+    __slots__ = ("allowed", "bounds", "contained", "domain", "literals", "may_be_literal", "may_be_node")
 
     def __init__(self, everything: int) -> None:
         self.domain = everything
@@ -52,6 +64,7 @@ class _Node:
         self.literals: list[tuple[Literal, bool]] | None = None
         """The literals that it may equal (True: in spelling), where it is one."""
         self.bounds: list[Bound] = []
+        self.contained: list[Contains] = []
 
 
 class _Problem:
@@ -88,7 +101,7 @@ class _Problem:
 
     def is_contradicted(self) -> bool:
         edges: list[Edge] = []
-        restrictions: list[OneOf | IsLiteral | Bound] = []
+        restrictions: list[OneOf | IsLiteral | Bound | Contains] = []
         identities: list[Same] = []
         for c in self._conditions:
             match c:
@@ -96,12 +109,16 @@ class _Problem:
                     edges.append(c)
                 case OneOf(v, (Iri() as iri,), span, False):
                     identities.append(Same(v, iri, span))
-                case OneOf() | IsLiteral() | Bound():
+                case OneOf() | IsLiteral() | Bound() | Contains():
                     restrictions.append(c)
                 case Same():
                     identities.append(c)
                 case Impossible():
                     return True
+                case GroupSize():
+                    most = most_solutions(c, self._supports)
+                    if most is not None and most < c.at_least:
+                        return True
         if self._unite(identities):
             return True
         for r in restrictions:
@@ -113,6 +130,8 @@ class _Problem:
                     node.may_be_literal = False
             elif isinstance(r, Bound):
                 node.bounds.append(r)
+            elif isinstance(r, Contains):
+                node.contained.append(r)
             else:
                 self._restrict(node, r.terms, r.by_spelling)
             if not self._is_possible(r.variable, node):
@@ -293,14 +312,15 @@ class _Problem:
         """The kinds that are left to the object of *property_*, by the literals that it has at nodes of all *classes*."""
         supports = self._supports
         literals: list[tuple[Literal, bool]] | None
-        bounds: list[Bound]
+        bounds: list[Bound] = []
+        contained: list[Contains] = []
         if isinstance(place, Literal):
-            literals, bounds = [(place, False)], []
+            literals = [(place, False)]
         else:
             node = self._node(place)
-            if not node.may_be_literal or (node.literals is None and not node.bounds):
+            if not node.may_be_literal or (node.literals is None and not node.bounds and not node.contained):
                 return supports.everything
-            literals, bounds = node.literals, node.bounds
+            literals, bounds, contained = node.literals, node.bounds, node.contained
         pairs = observed.pairs(property_, classes)
         if pairs is None:
             return supports.everything
@@ -314,6 +334,9 @@ class _Problem:
             if not observed.may_satisfy(pairs, bound.operator, bound.limit):
                 # what is no number compares with none in SPARQL, but with every one in some engine
                 left &= ~supports.family_kinds(bound.limit)
+        for c in contained:
+            if not observed.may_contain(pairs, c.text, ignores_case=c.ignores_case):
+                left &= ~supports.texts
         return left
 
     @staticmethod

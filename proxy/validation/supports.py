@@ -30,6 +30,7 @@ class Supports:
         self.everything = (1 << len(index.kinds)) - 1
         self.literals = sum(1 << i for i, kind in enumerate(index.kinds) if kind.is_literal)
         self.nodes = self.everything & ~self.literals
+        self.texts = sum(1 << i for i, kind in enumerate(index.kinds) if kind.datatype and family(kind.datatype) is Family.TEXT)
         self._families = tuple(
             sum(1 << i for i, kind in enumerate(index.kinds) if kind.datatype in datatypes) for datatypes in _FAMILIES
         )
@@ -38,6 +39,7 @@ class Supports:
             for c in kind.classes:
                 self._classes[c] = self._classes.get(c, 0) | 1 << i
         self._adjacency: dict[str | None, Adjacency] = {}
+        self._triples: dict[str, int] = {}
         self._met: dict[tuple[int, int], bool] = {}
 
     def with_class(self, class_: str) -> int:
@@ -69,6 +71,13 @@ class Supports:
     def family_kinds(self, literal: Literal) -> int:
         """Kinds of the family of *literal*, a number, date or time."""
         return self._families[0 if family(literal.datatype) is Family.NUMBER else 1]
+
+    def triples(self, property_: str) -> int:
+        """Triples of *property_*; more, where kinds are single classes."""
+        found = self._triples.get(property_)
+        if found is None:
+            found = self._triples[property_] = int(self.index.count[self.index.cells(property_)].sum())
+        return found
 
     def node_kinds(self, iris: Iterable[str]) -> int:
         """Kinds of those of *iris* that are nodes; 0: none is."""

@@ -74,8 +74,18 @@ def index_of(store, *, exact=True, union=False, tables=True, **more):
         covers_named_graphs=union,
         nodes=nodes_of(triples, kinds_of, number) if tables else None,
         features=features_of(triples, classes) if tables else None,
+        multiplicity=multiplicity_of(triples) if tables else None,
         **more,
     )
+
+
+def multiplicity_of(triples):
+    """Property → (most objects of one subject, most subjects of one object)."""
+    found = {}
+    for p in {p for _, p, _ in triples}:
+        ends = [Counter(t[at] for t in triples if t[1] == p) for at in (0, 2)]
+        found[p.value] = tuple(max(counts.values()) for counts in ends)
+    return found
 
 
 def nodes_of(triples, kinds_of, number):

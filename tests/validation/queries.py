@@ -18,6 +18,8 @@ LITERALS = [
     *('"y"^^:custom', '"P1D"^^xsd:duration', '"x"@en--ltr'),
 ]
 TEXTS = ['"x"', '"1"', '"1.0"', '"http://e/n1"', '"absent"', '""']
+PARTS = ['"x"', '"X"', '"N1"', '"^x"', '"0"', '"y$"', '"zz"', '"e"', '".x"']
+FLAGS = ["", ', "i"', ', "s"']
 VARIABLES = ["?a", "?b", "?c", "?d"]
 
 
@@ -127,6 +129,8 @@ class QueryMaker:
             lambda: f"{v} > {self.pick(0, 1, 2)} && {v} < {self.pick(0, 1, 2)}",
             lambda: f"STR({v}) = {self.pick(*TEXTS)}",
             lambda: f"LANG({v}) = 'en'",
+            lambda: f"{self.pick('CONTAINS', 'STRSTARTS', 'STRENDS')}({self.text_of(v)}, {self.pick(*TEXTS, *PARTS)})",
+            lambda: f"REGEX({self.text_of(v)}, {self.pick(*PARTS)}{self.pick(*FLAGS)})",
             lambda: f"!({v} = {self.constant()})",
             lambda: f"COALESCE({v}, 1) = {self.constant()}",
         ]
@@ -140,6 +144,9 @@ class QueryMaker:
                 lambda: f"(EXISTS {self.group(2)} || {self.expression(depth + 1)})",
             ]
         return self.rng.choice(options)()
+
+    def text_of(self, v):
+        return self.pick(v, v, f"STR({v})", f"LCASE({v})", f"UCASE(STR({v}))")
 
     def value(self):
         return "UNDEF" if self.rng.random() < 0.12 else self.constant()
@@ -221,7 +228,21 @@ class QueryMaker:
             f"{v} = {self.constant()}",
             f"{v} IN ({self.constant()}, {self.constant()})",
             f"{self.pick(v, w)} > {self.pick(0, 1)}",
+            f"{self.count_of(w)} {self.pick('>', '>=', '=')} {self.pick(1, 2, 3, 4, 9)}",
+            f"{self.pick(2, 3)} {self.pick('<', '<=')} {self.count_of(w)} && {self.count_of(v)} > 1",
+            f"{self.pick('MIN', 'MAX', 'AVG')}({w}) {self.pick('<', '>', '<=', '>=')} {self.rng.choice(LITERALS)}",
+            f"MIN({w}) < 2 && MAX({w}) > {self.pick(0, 1, 2)}",
         )
+
+    def count_of(self, v):
+        return self.pick("COUNT(*)", f"COUNT({v})", f"COUNT(DISTINCT {v})")
+
+    def triples_only(self):
+        """A body whose solutions can be counted by its triples."""
+        body = " ".join(self.triple() for _ in range(self.rng.randint(1, 3)))
+        optional = f"OPTIONAL {{ {self.triple()} {self.triple()} }}"
+        rest = self.pick("", "", optional, f"FILTER({self.expression(2)})", f"{{ {self.triple()} }}")
+        return f"{{ {body} {rest} }}"
 
     def query(self):
         body = self.group()
@@ -238,6 +259,8 @@ class QueryMaker:
                     lambda: f"SELECT (COUNT(*) AS ?n) {body}",
                     lambda: f"SELECT {v} (COUNT(*) AS ?n) {body} GROUP BY {v}",
                     lambda: f"SELECT {v} {body} GROUP BY {v} HAVING ({self.having(v, self.variable())})",
+                    lambda: f"SELECT {v} {self.triples_only()} GROUP BY {v} HAVING ({self.having(v, self.variable())})",
+                    lambda: f"SELECT {v} (COUNT(*) AS ?k) {self.triples_only()} GROUP BY {v} HAVING (?k > {self.pick(1, 3)})",
                     lambda: f"ASK {body}",
                     lambda: f"CONSTRUCT {{ :x :y {v} }} {body}",
                     lambda: f"DESCRIBE {v} {body}",
