@@ -11,6 +11,7 @@ from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
 from proxy.nl.anchors import Anchor, anchors
 from proxy.nl.enumerate import Candidate, Enumerator
+from proxy.nl.gate import shipped_gates
 from proxy.nl.ir import render
 from proxy.nl.languages import language_of
 from proxy.nl.linking import Linker, ValueMention
@@ -77,6 +78,7 @@ class QuestionEngine:
         self.schema = Schema(index, Splitter(encoder.ranks), values)
         self.linker = Linker(self.schema, values, encoder)
         self.ranker = ranker or shipped_ranker()
+        self.gates = shipped_gates()
 
     def propose(
         self, question: Question, *, told: Tell = lambda stage, value: None, memory: Memory | None = None

@@ -35,15 +35,24 @@ class Gate:
         return cls({str(k): float(v) for k, v in document["weights"].items()}, float(document["bias"]))
 
 
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """The two gates of one engine."""
+
+    executed: Gate
+    unexecuted: Gate
+
+    def risk(self, known: Mapping[str, float], *, is_executed: bool) -> float:
+        """P(wrong), by the gate that sees what execution brought, or by the other."""
+        return (self.executed if is_executed else self.unexecuted).risk(known)
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> Gates:
+        """From the document of a file of both."""
+        return cls(Gate.of(document["executed"]), Gate.of(document["unexecuted"]))
+
+
 @lru_cache(maxsize=1)
-def shipped_gates() -> tuple[Gate, Gate]:
-    """The gates that come with the package: with and without execution feedback."""
-    text = (resources.files("proxy.nl") / "models" / FILE).read_text(encoding="utf-8")
-    loaded = json.loads(text)
-    return Gate.of(loaded["executed"]), Gate.of(loaded["unexecuted"])
-
-
-def risk_of(known: Mapping[str, float], *, is_executed: bool) -> float:
-    """P(wrong) by the shipped gate, with or without what execution brought."""
-    executed, unexecuted = shipped_gates()
-    return (executed if is_executed else unexecuted).risk(known)
+def shipped_gates() -> Gates:
+    """The gates that come with the package."""
+    return Gates.of(json.loads((resources.files("proxy.nl") / "models" / FILE).read_text(encoding="utf-8")))

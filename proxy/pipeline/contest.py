@@ -15,7 +15,7 @@ from proxy.errors import BackendError, MalformedQuery
 from proxy.index.support import SupportIndex
 from proxy.nl.enumerate import Candidate
 from proxy.nl.evidence import Seen, evidence, traits
-from proxy.nl.gate import risk_of
+from proxy.nl.gate import Gates
 from proxy.nl.rank import choose, row_values
 from proxy.query.model import ParsedQuery, QueryForm
 from proxy.query.operation import Question
@@ -74,6 +74,7 @@ class Contest:
     question: Question
     index: SupportIndex
     backend: Backend
+    gates: Gates
     row_limit: int
     switches: Switches = ALL_ON
     vet: Vet | None = None
@@ -125,7 +126,7 @@ class Contest:
             seen[place] = e.seen
         is_executed = self.switches.execution_feedback and not self.question.dataset
         known = evidence(entry.traits, ordered, at[id(entry)], seen, is_executed=is_executed)
-        return risk_of(known, is_executed=is_executed)
+        return self.gates.risk(known, is_executed=is_executed)
 
     async def _findings(self, candidate: Candidate) -> tuple[Finding, ...] | None:
         """What the validator says; None where the candidate has no business in the contest."""

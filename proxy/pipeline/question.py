@@ -100,7 +100,7 @@ async def translate(
     proposed = time.perf_counter()
     if not settings.execution_feedback:
         switches = replace(switches, execution_feedback=False)
-    contest = Contest(question, index, dataset.backend, settings.row_limit, switches, vet)
+    contest = Contest(question, index, dataset.trying, settings.row_limit, switches, vet)
     timeout_s = min(CANDIDATE_MOST_S, max(0.5, deadline - proposed))
     await contest.enter(proposal.candidates, wanted=settings.execute, timeout_s=timeout_s)
     executed = time.perf_counter()
@@ -172,7 +172,7 @@ async def _recalled(
     parsed = parse(known.sparql)
     if vet is not None and isinstance(parsed, ParsedQuery) and not await vet(parsed, known.sparql):
         raise Abstained("the confirmed query of this question may not be run", account=account)
-    rows = None if question.dataset else await row_count(known.sparql, dataset.backend)
+    rows = None if question.dataset else await row_count(known.sparql, dataset.trying)
     risk = RISK_OF_SAME if known.how == "same question" else RISK_OF_PATTERN
     account |= {"query": known.sparql, "risk": risk, "findings": [], "endpoint_calls": 0 if question.dataset else 1}
     status = "unexecuted" if rows is None else "ok" if rows else "empty"
