@@ -11,15 +11,17 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
 from proxy.backends.base import Backend
-from proxy.errors import ProxyError
+from proxy.errors import BackendBusy, BackendError, ProxyError
 from proxy.index.support import SupportIndex
 from proxy.pipeline.gateway import Gateway
+from proxy.pipeline.own import OwnQueries
 from proxy.pipeline.ttql import TtqlKeeper
 
 if TYPE_CHECKING:
@@ -145,12 +147,20 @@ class Dataset:
     _checking: asyncio.Task[None] | None = None
     _retired: list[ValueIndex] = field(default_factory=list)
     ttql: TtqlKeeper = field(init=False)
+    reading: OwnQueries = field(init=False)
+    """The backend for what we read ourselves, patiently: the index, and what is derived from it."""
+    checking: OwnQueries = field(init=False)
+    """The backend for what has to be known within its time limit, or not at all: confirmations, probes."""
+    trying: OwnQueries = field(init=False)
+    """The backend for what a question tries, which a client waits for."""
     _memory: MemoryKeeper | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.ttql = TtqlKeeper(self)
         if self.gateway is UNMADE:
             self.gateway = Gateway(self.name, self.backend, self.settings)
+        own = partial(OwnQueries, self.backend, self.gateway.queue, orphan_bound_s=self.settings.load.orphan_bound_s)
+        self.reading, self.checking, self.trying = own(is_timed_whole=False), own(), own(is_asked_for=True)
 
     @property
     def memory(self) -> MemoryKeeper | None:
@@ -201,7 +211,7 @@ class Dataset:
 
     async def check_freshness(self) -> None:
         """Compare an index that was read from a file with the live counts of all properties; mark it stale if they differ."""
-        if self.index is not None and self.upkeep is not None and not await self.upkeep.is_fresh(self.backend, self.index):
+        if self.index is not None and self.upkeep is not None and not await self.upkeep.is_fresh(self.reading, self.index):
             self.mark_stale()
 
     def reasons(self) -> list[str]:
@@ -214,7 +224,13 @@ class Dataset:
         """As ``reasons``, and ask the backend too."""
         reasons = self.reasons()
         try:
-            await self.backend.probe(timeout_s=timeout_s)
+            await self.checking.probe(timeout_s=timeout_s)
+        except BackendBusy:
+            # All places are taken: it works, for all we know; the circuit opens if those get no answers.
+            try:
+                self.gateway.breaker.require_passable()
+            except BackendError as error:
+                reasons.append(f"the backend does not answer: {error}")
         except ProxyError as error:
             reasons.append(f"the backend does not answer: {error}")
         return reasons
@@ -304,7 +320,7 @@ class Dataset:
         if self.upkeep is None or self.index is None or self._wake.is_set():
             await self._wake.wait()
             return
-        waits = [asyncio.create_task(w) for w in (self._wake.wait(), self.upkeep.watch(self.backend, self.index))]
+        waits = [asyncio.create_task(w) for w in (self._wake.wait(), self.upkeep.watch(self.reading, self.index))]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if not self._wake.is_set():
@@ -316,7 +332,7 @@ class Dataset:
 
     async def _load_once(self) -> bool:
         """Take the index of an earlier process, if there is one that fits; it is compared with the graph afterwards."""
-        if self.upkeep is None or (found := await self.upkeep.load(self.backend)) is None:
+        if self.upkeep is None or (found := await self.upkeep.load(self.reading)) is None:
             return False
         await self._install(found)
         self.index_build.state = BuildState.READY
@@ -330,10 +346,10 @@ class Dataset:
         assert self.distil is not None
         epoch = self.builds + 1 if self.index is None else self.index.epoch + 1
         if touched and self.upkeep is not None and self.index is not None and self.values is not None:
-            changing = (self.backend, self.index, self.values, frozenset(touched), self._note_progress, epoch)
+            changing = (self.reading, self.index, self.values, frozenset(touched), self._note_progress, epoch)
             if (found := await self.upkeep.change(*changing)) is not None:
                 return found
-        return await self.distil(self.backend, self._note_progress, epoch)
+        return await self.distil(self.reading, self._note_progress, epoch)
 
     async def _build_once(self, touched: set[str] | None = None) -> bool:
         log = structlog.get_logger().bind(dataset=self.name)

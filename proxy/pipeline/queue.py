@@ -2,7 +2,8 @@
 
 A database that works on more queries than it has cores for answers all of them late, and some (GraphDB Free, QLever by
 default) take two or one at a time and let the rest wait where nobody sees them. Here they wait in sight: each client has its
-own line, the lines take turns, and who finds the queue full, or waits too long, is told when to come back.
+own line, the lines take turns, and who finds the queue full, or waits too long, is told when to come back. Our own queries
+(index, confirmations, probes) stand behind the clients' in a line of their own.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
+from typing import TypeVar
 
 from proxy.backends.base import BackendResponse, Headers
 from proxy.errors import BackendBusy, BackendTimeout
+
+T = TypeVar("T")
 
 RETRY_LEAST_S = 1.0
 """Retry-After counts in whole seconds (RFC 9110, section 10.2.3)."""
 RETRY_MOST_S = 300.0
 ORPHAN_LEAST_S = 1.0
+TURNS_BEFORE_OURS = 8
+"""Clients' turns that one of our own queries lets pass, so that it comes later than theirs, but does come."""
 SERVICE_WEIGHT = 0.2
 """Of the newest service time in the running mean: about the last ten count."""
 
@@ -63,15 +69,16 @@ class Place:
     waited_s: how long it waited. position: at which position it began to wait, counted in turns; 0: it did not wait.
     """
 
-    __slots__ = ("_future", "_queue", "_refusal", "_since", "_state", "client", "position", "waited_s")
+    __slots__ = ("_future", "_queue", "_refusal", "_since", "_state", "client", "is_ours", "position", "waited_s")
 
-    def __init__(self, queue: BackendQueue, client: str) -> None:
+    def __init__(self, queue: BackendQueue, client: str, *, is_ours: bool = False) -> None:
         self._queue = queue
         self._state = _State.NEW
         self._since = 0.0
         self._future: asyncio.Future[None] | None = None
         self._refusal = ""
         self.client = client
+        self.is_ours = is_ours
         self.waited_s = 0.0
         self.position = 0
 
@@ -82,9 +89,10 @@ class Place:
 
     def _take(self) -> bool:
         queue = self._queue
-        if queue._free <= 0:
+        if queue._free <= 0 or (self.is_ours and not queue._has_place_for_ours()):
             return False
-        queue._free -= 1  # nobody waits then: whoever gives a place back hands it on
+        queue._free -= 1  # no client waits then: whoever gives a place back hands it on
+        queue._ours += self.is_ours
         queue._granted += 1
         self._state = _State.HELD
         self._since = queue._now()
@@ -203,6 +211,11 @@ class BackendQueue:
         self._lines: OrderedDict[str, deque[Place]] = OrderedDict()
         """Client → its waiting places, none empty. The first client is the next in turn."""
         self._waiting = 0
+        self._our_line: deque[Place] = deque()
+        self._ours = 0
+        """Places that our own queries hold; at most half, so that they keep no client waiting where there are several."""
+        self._our_limit = max(concurrency // 2, 1)
+        self._turns_past_ours = 0
         self._orphans: dict[Orphan, None] = {}
         """In the order in which their clients left."""
         self._orphan_limit = max(concurrency // 2, 1)
@@ -217,6 +230,38 @@ class BackendQueue:
             BackendBusy: on entering: the queue is full, or the wait was too long.
         """
         return Place(self, client)
+
+    async def run(
+        self,
+        work: Callable[[float], Awaitable[T]],
+        *,
+        client: str | None,
+        wait_s: float,
+        orphan_bound_s: float | None = None,
+    ) -> T:
+        """Run one of our own queries in a place.
+
+        Args:
+            work: gets the seconds that were waited.
+            client: the line in which to wait; None: behind the clients', for *wait_s* seconds at most.
+            orphan_bound_s: as ``send``.
+        Raises:
+            BackendBusy: there was no place for so long. And what *work* raises.
+        """
+        place = Place(self, client or "", is_ours=client is None)
+        if not place._take():
+            await self._wait(place, wait_s if place.is_ours else None)
+        try:
+            return await work(place.waited_s)
+        except (asyncio.CancelledError, BackendTimeout) as error:
+            if orphan_bound_s is not None and getattr(error, "limit", "") != "connect":
+                self._keep_orphan(place, orphan_bound_s)
+            raise
+        finally:
+            place.release()
+
+    def _has_place_for_ours(self) -> bool:
+        return self._ours < self._our_limit
 
     async def send(
         self, client: str, open_: Callable[[], Awaitable[BackendResponse]], *, orphan_bound_s: float | None = None
@@ -288,8 +333,11 @@ class BackendQueue:
 
     # -- waiting
 
-    async def _wait(self, place: Place) -> None:
-        if self._max_wait_s == 0 or (self._waiting >= self._max_waiting and not self._displace(place.client)):
+    async def _wait(self, place: Place, wait_s: float | None = None) -> None:
+        """Wait for a place; *wait_s*: of one of our own queries, for which the limits of clients do not hold."""
+        if wait_s is None and (
+            self._max_wait_s == 0 or (self._waiting >= self._max_waiting and not self._displace(place.client))
+        ):
             self._full += 1
             raise self._busy(
                 f"{self.backend} works on {self.concurrency} requests and {self._waiting} more wait, which is the limit",
@@ -299,10 +347,14 @@ class BackendQueue:
         place._future = future = loop.create_future()
         place._state = _State.WAITING
         place._since = self._now()
-        self._lines.setdefault(place.client, deque()).append(place)
-        self._waiting += 1
-        place.position = self._turns(place.client)
-        timer = loop.call_later(self._max_wait_s, self._expire, place)
+        if wait_s is None:
+            wait_s = self._max_wait_s
+            self._lines.setdefault(place.client, deque()).append(place)
+            self._waiting += 1
+            place.position = self._turns(place.client)
+        else:
+            self._our_line.append(place)
+        timer = loop.call_later(wait_s, self._expire, place, wait_s)
         try:
             await future
         except asyncio.CancelledError:
@@ -333,10 +385,10 @@ class BackendQueue:
         self._refuse(longest[-1], f"too many requests of this client wait for {self.backend}, and others came")
         return True
 
-    def _expire(self, place: Place) -> None:
+    def _expire(self, place: Place, wait_s: float) -> None:
         if place._state is _State.WAITING and place._future is not None and not place._future.done():
-            self._expired += 1
-            self._refuse(place, f"{self.backend} had no place for this request within {self._max_wait_s:g} s")
+            self._expired += not place.is_ours
+            self._refuse(place, f"{self.backend} had no place for this request within {wait_s:g} s")
 
     def _refuse(self, place: Place, message: str) -> None:
         self._remove(place)
@@ -346,6 +398,9 @@ class BackendQueue:
 
     def _remove(self, place: Place) -> None:
         place._state = _State.OVER
+        if place.is_ours:
+            self._our_line.remove(place)
+            return
         line = self._lines[place.client]
         line.remove(place)
         self._waiting -= 1
@@ -364,14 +419,8 @@ class BackendQueue:
             mean = self._service_s
             self._service_s = took if mean is None else mean + SERVICE_WEIGHT * (took - mean)
         place._state = _State.OVER
-        while self._lines:
-            client, line = next(iter(self._lines.items()))
-            following = line.popleft()
-            self._waiting -= 1
-            if line:
-                self._lines.move_to_end(client)
-            else:
-                del self._lines[client]
+        self._ours -= place.is_ours
+        while (following := self._next()) is not None:
             if following._future is None or following._future.done():  # cancelled, and not yet run to notice
                 following._state = _State.OVER
                 continue
@@ -381,6 +430,25 @@ class BackendQueue:
             following._state = _State.HELD
             self._granted += 1
             self._waited_s += following.waited_s
+            self._ours += following.is_ours
             following._future.set_result(None)
             return
         self._free += 1
+
+    def _next(self) -> Place | None:
+        """Who waits and is next, taken from its line."""
+        if self._our_line and self._has_place_for_ours():
+            if not self._lines or self._turns_past_ours >= TURNS_BEFORE_OURS:
+                self._turns_past_ours = 0
+                return self._our_line.popleft()
+            self._turns_past_ours += 1
+        if not self._lines:
+            return None
+        client, line = next(iter(self._lines.items()))
+        following = line.popleft()
+        self._waiting -= 1
+        if line:
+            self._lines.move_to_end(client)
+        else:
+            del self._lines[client]
+        return following

@@ -120,7 +120,7 @@ class SparqlPath:
         Args:
             prefer: what the client asks for in place of the configured policy, already allowed.
         Raises:
-            OperationForbidden, MalformedRequest, MalformedQuery: the operation may not pass, or must not, for the backend's sake.
+            OperationForbidden, MalformedRequest, MalformedQuery: the operation may not pass.
             QueryRejected: it is proved empty, or a plugin refuses it.
             BackendError: there is no response to pass back.
         """
@@ -451,7 +451,7 @@ class SparqlPath:
         counters = self.dataset.counters
         started = time.perf_counter()
         try:
-            has_solutions = await self.dataset.backend.ask(
+            has_solutions = await self.dataset.checking.ask(
                 proof.confirmation,
                 timeout_s=self._validation.confirm_timeout_s,
                 parameters=scope_parameters(operation),

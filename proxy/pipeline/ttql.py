@@ -46,7 +46,7 @@ async def asker(dataset: Dataset, progress: Progress, *, duty: float) -> Asker:
     """
     settings, scope = dataset.settings.index, scope_of(dataset.settings)
     made = Asker(
-        dataset.backend,
+        dataset.reading,
         timeout_s=settings.chunk_timeout_s,
         concurrency=settings.concurrency,
         duty=duty,
