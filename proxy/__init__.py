@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from proxy.backends.base import BackendRequest
-    from proxy.errors import OperationForbidden, QueryRejected, RequestError
+    from proxy.errors import NotAcceptable, OperationForbidden, QueryRejected, RequestError
     from proxy.index.support import SupportIndex
+    from proxy.log import filter_log
     from proxy.pipeline.exchange import Exchange
     from proxy.plugin.hooks import BodyFilter, Plugin, refusal
     from proxy.query.magic import is_magic
@@ -81,6 +82,7 @@ __all__ = [
     "Load",
     "Modify",
     "NegatedPropertySet",
+    "NotAcceptable",
     "OneOrMorePath",
     "OperationForbidden",
     "OperationKind",
@@ -106,6 +108,7 @@ __all__ = [
     "ZeroOrMorePath",
     "ZeroOrOnePath",
     "__version__",
+    "filter_log",
     "is_magic",
     "is_relative",
     "parse",
@@ -137,6 +140,7 @@ _HOMES = {
     "Load": "proxy.query.model",
     "Modify": "proxy.query.model",
     "NegatedPropertySet": "proxy.query.model",
+    "NotAcceptable": "proxy.errors",
     "OneOrMorePath": "proxy.query.model",
     "OperationForbidden": "proxy.errors",
     "OperationKind": "proxy.query.operation",
@@ -161,6 +165,7 @@ _HOMES = {
     "Variable": "proxy.query.term",
     "ZeroOrMorePath": "proxy.query.model",
     "ZeroOrOnePath": "proxy.query.model",
+    "filter_log": "proxy.log",
     "is_magic": "proxy.query.magic",
     "is_relative": "proxy.query.model",
     "parse": "proxy.query.parse",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 import msgspec
@@ -35,7 +35,7 @@ EVENTS: Mapping[str, str] = {
     "index_file_unwritable": "The index cannot be kept on disk, and serves from memory. error",
     "index_failed": "The index could not be built; queries are forwarded unchecked, and it is tried again. dataset, error",
     "keys_unreadable": "The file of API keys cannot be read any more; the keys known until then stay. error",
-    "plugin_failed": "A hook of a plugin failed: a guard's refused the request, a watcher's changed nothing. plugin, hook, error",
+    "plugin_failed": "A hook failed: a guard's refused the request, a watcher's changed nothing. plugin, hook, error",
     "plugin_slow": "A hook took longer than plugins.budget_s. plugin, hook, elapsed_s",
     "request_failed": "A bug of ours: a request ended in an unforeseen exception. path",
     "serving": "Requests are accepted. url, backend, version",
@@ -57,19 +57,34 @@ def is_info() -> bool:
     return _is_info or not structlog.is_configured()
 
 
-def exchange(fields: dict[str, object], *, at_ns: int) -> None:
-    """Log the event ``exchange``, of level info; *fields*, with request_id among them, are taken over.
+def exchanges(ended: Iterable[tuple[dict[str, object], int]]) -> None:
+    """Log events ``exchange``, of level info: their fields, request_id among them and taken over, and when they were.
 
     Args:
-        at_ns: when it was, in nanoseconds since 1970.
+        ended: fields, and nanoseconds since 1970.
 
-    As JSON it takes the short way: the same line as through structlog's chain of processors, at a fifth of the time.
+    As JSON they take the short way: the same lines as through structlog's chain of processors, at a fifth of the time.
     """
     if _lines is not None and _processors[-1] is _to_json and structlog.is_configured():
-        fields["event"], fields["level"], fields["time"] = "exchange", "info", _iso(at_ns)
-        _lines.write(_encode(fields))
+        lines = []
+        for fields, at_ns in ended:
+            fields["event"], fields["level"], fields["time"] = "exchange", "info", _iso(at_ns)
+            lines.append(_encode(fields))
+        _lines.write(lines)
     else:
-        structlog.get_logger().info("exchange", **fields)
+        for fields, _ in ended:
+            structlog.get_logger().info("exchange", **fields)
+
+
+ATOMIC_BYTES = 4096
+"""So much goes into a pipe in one piece (POSIX, PIPE_BUF)."""
+_filters: list[Callable[[bytes], bytes]] = []
+
+
+def filter_log(change: Callable[[bytes], bytes]) -> Callable[[], None]:
+    """Have *change* look over every line before it is written; returns what ends that."""
+    _filters.append(change)
+    return lambda: _filters.remove(change)
 
 
 class _Lines:
@@ -80,13 +95,29 @@ class _Lines:
         # Of a file the raw one, without the layers of text and buffer; a test's stand-in may have none.
         self._raw = getattr(getattr(file, "buffer", None), "raw", None)
 
-    def write(self, line: bytes) -> None:
-        if self._raw is not None:
-            self._raw.write(line + b"\n")
-        else:
-            self.msg(line.decode())
+    def write(self, lines: Sequence[bytes]) -> None:
+        for change in _filters:
+            lines = [change(line) for line in lines]
+        if self._raw is None:
+            for line in lines:
+                self._put(line.decode())
+            return
+        block, size = [], 0
+        for line in lines:
+            if block and size + len(line) >= ATOMIC_BYTES:
+                self._raw.write(b"\n".join(block) + b"\n")
+                block, size = [], 0
+            block.append(line)
+            size += len(line) + 1
+        if block:
+            self._raw.write(b"\n".join(block) + b"\n")
 
     def msg(self, line: str) -> None:
+        for change in _filters:
+            line = change(line.encode()).decode()
+        self._put(line)
+
+    def _put(self, line: str) -> None:
         self._write(line + "\n")
         self._flush()
 

@@ -161,7 +161,7 @@ class PluginChain:
         """The filters for the body of this response, None where nobody wants it."""
         parts: list[_Part] = []
         for loaded in self._of["body"]:
-            wanted = await self._guarded(loaded, "body", exchange, may_refuse=False)
+            wanted = await self._guarded(loaded, "body", exchange)
             if wanted is not None:
                 parts.append(_Part(loaded, wanted, self.budget_s))
         return BodyChain(parts) if parts else None

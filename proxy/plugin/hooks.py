@@ -118,7 +118,8 @@ class Plugin:
         """
 
     def body(self, exchange: Exchange) -> BodyFilter | None:
-        """Called after ``response``; return a filter to be given the body, or None to let it stream past untouched.
+        """Called after ``response``; return a filter to be given the body, or None to let it stream past
+        untouched. May refuse: nothing of the response is sent yet.
 
         Bodies then come without a content coding: Accept-Encoding is not passed on while a plugin overrides this hook. What a
         *guard's* filter returns replaces the body, and fields about the old one (Content-Length, ETag, digests) are dropped;
