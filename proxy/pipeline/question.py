@@ -100,7 +100,7 @@ async def translate(
     proposed = time.perf_counter()
     if not settings.execution_feedback:
         switches = replace(switches, execution_feedback=False)
-    contest = Contest(question, index, dataset.trying, settings.row_limit, switches, vet)
+    contest = Contest(question, index, dataset.trying, engine.gates, settings.row_limit, switches, vet)
     timeout_s = min(CANDIDATE_MOST_S, max(0.5, deadline - proposed))
     await contest.enter(proposal.candidates, wanted=settings.execute, timeout_s=timeout_s)
     executed = time.perf_counter()
