@@ -26,11 +26,9 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
 
     for c in plan.conditions:
         p.constrain(node(c.attribute.subject_class), c)
-    either: tuple[Pattern, ...] | None = ()
-    if plan.either:
-        either = p.constrain_any([(node(c.attribute.subject_class), c) for c in plan.either])
-        if either is None:
-            return None
+    either = p.constrain_any([(node(c.attribute.subject_class), c) for c in plan.either])
+    if either is None:
+        return None
     columns: list[Column] = []
     group_by: list[str] = []
     plain = [s for s in plan.shown if s.aggregate is None]

@@ -10,7 +10,7 @@ from proxy.nl.ir import Aggregate, Operator
 from proxy.nl.linking import Link, Linker, ValueMention
 from proxy.nl.plan import Condition, CountCondition, owner
 from proxy.nl.readings import Choice
-from proxy.nl.schema import Attribute, ClassTerm, Schema
+from proxy.nl.schema import SELF, Attribute, ClassTerm, Schema
 from proxy.nl.sketch import Comparison, Item, Sketch, Slot
 from proxy.nl.words import STOPWORDS, stem, stems
 from proxy.query.term import RDF_LANG_STRING, XSD, XSD_STRING, Literal
@@ -63,6 +63,14 @@ class Conditions:
         best: dict[Attribute, Choice] = {}
         for entry, match in mention.entries:
             a = by_key.get((entry.subject_class or "", entry.property or ""))
+            if entry.property is None and entry.subject is not None and entry.subject_class is not None:
+                # Nothing else names this node: its IRI is meant.
+                term = self.schema.classes[entry.subject_class]
+                itself = Attribute(term.iri, (SELF,), XSD + "anyURI", ("name",), term.instances)
+                score = 0.55 * match + 0.12 * anchored.get(term.iri, 0.0) + 0.06
+                condition = Condition(itself, operator, (Literal(entry.subject, XSD + "anyURI"),))
+                best[itself] = Choice("value", condition, score, k)
+                continue
             if a is None:
                 continue
             score = 0.55 * match + 0.3 * min(1.0, near.get(a, 0.0)) + 0.12 * anchored.get(a.subject_class, 0.0)

@@ -19,6 +19,7 @@ from proxy.nl.plan import Plan
 from proxy.nl.planning import Planner
 from proxy.nl.requirements import NONE, Requirements
 from proxy.nl.schema import ClassTerm, Schema
+from proxy.nl.size import is_heavy
 from proxy.nl.sketch import Item, Sketch
 from proxy.nl.tree import Tree, connect
 from proxy.nl.verbalise import verbalise
@@ -144,7 +145,8 @@ class Enumerator:
                 walks = [None]
             else:
                 walks = list(connect([classes[0], *wanted], self.schema, limit=2))
-        for n, tree in enumerate(trees):
+        light = [t for t in trees if not is_heavy(plan, t, self.schema)]
+        for n, tree in enumerate(light):
             for walk in walks:
                 if plan.absent_class is not None and (walk is None or len(walk.nodes) < 2):
                     continue

@@ -66,7 +66,7 @@ class Filter:
 
     var: str
     operator: Operator
-    values: tuple[Literal, ...] = ()
+    values: tuple[Literal | Iri, ...] = ()
     against: Query | None = None
     is_text_number: bool = False
     otherwise: Filter | None = None

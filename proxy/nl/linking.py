@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from proxy.index.normalise import normalise
 from proxy.index.values import ValueEntry
+from proxy.nl.aliases import aliases, corrected, in_vocabulary, initials
 from proxy.nl.dates import PATTERN as DATE_IN_WORDS
 from proxy.nl.dates import Period, period
 from proxy.nl.english import NUMBER_WORDS
@@ -67,6 +69,10 @@ _DATE = re.compile(
     r"\b\d{4}-\d{1,2}-\d{1,2}(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?\b|\b\d{1,2}/\d{1,2}/\d{2,4}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b"
 )
 _LONGEST_GRAM = 7
+_LONGEST_ALIAS = 4
+_LONGEST_ACRONYM = 6
+_NAMES_READ = 2_000
+"""Names of each class whose initials are known."""
 
 
 class Linker:
@@ -91,6 +97,7 @@ class Linker:
         for e in schema.edges:
             self.schema_stems.update(stems(e.words))
         self._verbs = frozenset(s[:_VERB] for s in self.schema_stems - nouns if len(s) >= _VERB)
+        self._spellings = sorted(self.schema_stems)
         self.heads = self._only_heads()
         self._labels: dict[str, Labels] = {}
         spoken = [*(c.words for c in self.classes), *(a.words for a in self.attributes), *((e.words,) for e in schema.edges)]
@@ -139,6 +146,15 @@ class Linker:
                 if entries := self._entries(text[start:end], is_fuzzy=False):
                     mentions.append(ValueMention(text[start:end], start, end, entries))
                     taken.append((start, end))
+        for size in range(min(_LONGEST_ALIAS, len(tokens)), 0, -1):
+            for i in range(len(tokens) - size + 1):
+                start, end = tokens[i].start, tokens[i + size - 1].end
+                if any(s < end and start < e for s, e in taken):
+                    continue
+                if entries := self._by_alias(text[start:end], is_name=text[start].isupper()):
+                    mentions.append(ValueMention(text[start:end], start, end, entries))
+                    taken.append((start, end))
+        tokens = [t if any(s < t.end and t.start < e for s, e in taken) else self._as_known(t, i) for i, t in enumerate(tokens)]
         for start, end in self._names(tokens, taken):
             entries = self._entries(text[start:end], is_fuzzy=True)
             if entries and entries[0][1] >= 0.72:
@@ -185,9 +201,46 @@ class Linker:
                 best[key] = (entry, score)
         return tuple(sorted(best.values(), key=lambda x: (-x[1], -x[0].count))[:24])
 
+    def _by_alias(self, text: str, *, is_name: bool) -> tuple[tuple[ValueEntry, float], ...]:
+        """Values that have another name of *text*: of a country, a day, a sex; or its initials, or whose initials it is."""
+        found: list[tuple[ValueEntry, float]] = []
+        for alias in aliases(text):
+            if alias.of or is_name:
+                found += (
+                    (e, 0.95) for e, _ in self._entries(alias.text, is_fuzzy=False)
+                    if e.text == alias.text or len(alias.text) > 3
+                    if not alias.of or alias.of & set(stems(self.schema.property_words(e.property or "")[0]))
+                )  # fmt: skip
+        if not found and is_name and text.isupper() and 1 < len(text) <= _LONGEST_ACRONYM and text.isalpha():
+            found = [(e, 0.9) for e in self._acronyms.get(text, ())]
+        if not found and is_name and len(short := initials(text)) > 2 and text[0].isupper():
+            found = [(e, 0.9) for e, _ in self._entries(short, is_fuzzy=False) if e.text == short]
+        return tuple(found[:24])
+
+    @cached_property
+    def _acronyms(self) -> Mapping[str, Sequence[ValueEntry]]:
+        """Initials → the names that have them, of what names instances; the most frequent of each class."""
+        found: dict[str, list[ValueEntry]] = {}
+        for c in self.classes:
+            name = self.schema.name_of(c.iri)
+            for entry in self._values.examples(c.iri, name.path[0], _NAMES_READ) if name is not None else ():
+                if len(short := initials(entry.text)) > 1:
+                    found.setdefault(short, []).append(entry)
+        return found
+
+    def _as_known(self, token: Token, position: int) -> Token:
+        """*token*, or the word of the vocabulary that it is another spelling of: a unit, or a typing error that is no word."""
+        word = token.lower
+        if stem(word) in self.schema_stems or word in STOPWORDS or not word.isalpha():
+            return token
+        known = in_vocabulary(word, self.schema_stems)
+        if known is None and not (self.schema.splitter.knows(word) or (position and token.text[0].isupper())):
+            known = corrected(stem(word), self._spellings)
+        return token if known is None else Token(known, token.start, token.end)
+
     def _is_data(self, entry: ValueEntry) -> bool:
         """Whether the value belongs to an instance: labels of classes and properties are vocabulary."""
-        return entry.property is not None and entry.subject_class in self.schema.classes
+        return entry.subject_class in self.schema.classes and (entry.property is not None or entry.subject is not None)
 
     def _names(self, tokens: Sequence[Token], taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Runs of capitalised words (not the first of the sentence) that no exact value covers."""

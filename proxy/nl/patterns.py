@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from proxy.nl.ir import Aggregate, Binding, Column, Filter, Operator, Pattern, Query, Triple, variable_name
 from proxy.nl.plan import Condition
-from proxy.nl.schema import Attribute, Schema
+from proxy.nl.schema import SELF, Attribute, Schema
 from proxy.nl.tree import Tree
 from proxy.query.term import XSD, Iri, Literal
 
@@ -97,6 +97,8 @@ class Patterns:
     def constrain_any(self, conditions: Sequence[tuple[str, Condition]]) -> tuple[Pattern, ...] | None:
         """Require one of *conditions*, each with its node: by one FILTER where all of them have their attribute, else by the
         patterns of a UNION, which are returned. None: one of them cannot be said so."""
+        if not conditions:
+            return ()
         parts: list[Patterns] = []
         for node, c in conditions:
             part = Patterns(self.schema, self.language, set(self.names))
@@ -128,6 +130,9 @@ class Patterns:
     def constrain(self, node: str, c: Condition) -> None:
         """Add a condition: a plain equality goes into the triple, the rest into a FILTER."""
         a = c.attribute
+        if a.path == (SELF,):
+            self.filters.append(Filter(node, Operator.IN if len(c.literals) > 1 else Operator.EQUAL, _iris(c)))
+            return
         if c.operator is Operator.EQUAL and len(c.literals) == 1 and len(a.path) == 1 and not c.against:
             self.triples.append(Triple(node, a.path[0], c.literals[0]))
             return
@@ -157,6 +162,10 @@ class Patterns:
         self.filters.append(
             Filter(var, c.operator, tuple(number_literal(n) for n in c.numbers), is_text_number=a.is_text_number)
         )
+
+
+def _iris(c: Condition) -> tuple[Iri, ...]:
+    return tuple(Iri(x.lexical) for x in c.literals)
 
 
 def number_literal(number: float) -> Literal:

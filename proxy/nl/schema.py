@@ -37,6 +37,8 @@ NAMING = frozenset(
 """Properties that name whatever has them, however they are called."""
 _KEY_WORDS = frozenset("id identifier ref reference code key number no".split())
 """Words of an edge that say only that it refers."""
+SELF = ""
+"""In place of a property: the node itself, by its IRI."""
 NAME_WORDS = ("name", "title", "full name", "label")
 
 
@@ -169,14 +171,18 @@ class Schema:
             return True
         return self.is_unique(a)
 
-    def is_unique(self, a: Attribute) -> bool:
-        """Whether hardly any two instances share a value of *a*."""
-        if self._values is None or len(a.path) > 1:
-            return False
+    def distinct(self, a: Attribute) -> int | None:
+        """How many different values *a* has; None where nobody counted."""
+        if self._values is None or len(a.path) > 1 or a.operator:
+            return None
         key = (a.subject_class, a.path[0])
         if key not in self._distinct:
             self._distinct[key] = self._values.distinct(*key)
-        return (self._distinct[key] or 0) >= 0.97 * self.classes[a.subject_class].instances
+        return self._distinct[key]
+
+    def is_unique(self, a: Attribute) -> bool:
+        """Whether hardly any two instances share a value of *a*."""
+        return len(a.path) == 1 and (self.distinct(a) or 0) >= 0.97 * self.classes[a.subject_class].instances
 
     def _compose(self, into: Mapping[str, int]) -> None:
         """Add paths through nodes that only carry a value: each is owned by one subject and leads to literals alone."""

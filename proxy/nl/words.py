@@ -134,6 +134,10 @@ class Splitter:
     def __init__(self, ranks: Mapping[str, int]) -> None:
         self._ranks = ranks
 
+    def knows(self, word: str) -> bool:
+        """Whether *word* is one by itself, as far as the ranks tell; an empty table knows every word."""
+        return not self._ranks or word in self._ranks or stem(word) in self._ranks
+
     def words(self, name: str) -> str:
         """``petType`` → ``pet type``, ``lifeexpectancy`` → ``life expectancy``, ``fname`` → ``first name``."""
         parts: list[str] = []

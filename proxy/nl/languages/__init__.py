@@ -59,7 +59,7 @@ class Language:
     def _folded(self) -> tuple[Mapping[tuple[str, ...], str], Mapping[tuple[str, ...], str]]:
         """Phrases and adjectives without accents, for questions that are written so."""
         first, second = (
-            {tuple(map(fold, k)): v for k, v in reversed(table.items())} for table in (self.phrases, self.adjectives)
+            {tuple(map(fold, k)): v for k, v in reversed(list(table.items()))} for table in (self.phrases, self.adjectives)
         )
         return first, second
 
