@@ -146,6 +146,7 @@ ROLES_OF_PAGES: Mapping[tuple[str, str], Role | None] = {
     # Probes of the machine that runs us carry no keys, and say nothing of the data.
     ("GET", "/-/live"): None,
     ("GET", "/-/ready"): None,
+    ("GET", "/-/openapi.json"): None,
     ("GET", "/-/index"): Role.QUERY,
     ("POST", "/-/index"): Role.ADMIN,
     ("GET", "/-/ttql"): Role.QUERY,

@@ -17,6 +17,7 @@ from proxy.protocol.descriptions import TtqlPage
 from proxy.protocol.exposition import CONTENT_TYPE
 from proxy.protocol.feedback import FeedbackPage
 from proxy.protocol.middleware import EXCHANGE
+from proxy.protocol.openapi import describe_api
 from proxy.protocol.problems import describe_finding
 from proxy.protocol.questions import QuestionAnswers
 from proxy.protocol.request import read_operation, split_media_type
@@ -68,6 +69,7 @@ class Pages:
             "/-/reload": {"POST": self.reload},
             "/-/check": {"POST": self.check},
             "/-/feedback": {"POST": feedback},
+            "/-/openapi.json": {"GET": self.openapi},
             "/text2sparql": {"GET": self.text2sparql},
         }
 
@@ -104,6 +106,10 @@ class Pages:
         flat = [reason for found in reasons.values() for reason in found]
         content = {"ready": is_ready, "reasons": flat, "datasets": reasons}
         return JSONResponse(content, status_code=200 if is_ready else 503, headers=NO_STORE)
+
+    async def openapi(self, request: Request) -> Response:
+        """These pages and the SPARQL endpoint, as OpenAPI 3.1."""
+        return JSONResponse(describe_api(self._pages, self._paths), headers=NO_STORE)
 
     async def index(self, request: Request) -> Response:
         """What is known of the graph, in numbers."""
