@@ -162,7 +162,8 @@ class CacheSettings(Struct, frozen=True, kw_only=True):
 class IndexSettings(Struct, frozen=True, kw_only=True):
     """How the backend is enumerated. *values_per_property*: distinct literals kept for each (class, property).
 
-    graphs: "named" merges the named graphs by FROM, for endpoints without a parameter for the union.
+    graphs: "named" merges the named graphs by FROM, for endpoints without a parameter for the union. "each": the union, and
+        each of the largest named graphs alone.
     directory: of the archives; empty: memory only. duty: share of the time in which a rebuild asks.
     class_predicate: an IRI, or "auto": rdf:type, unless the graph uses another one (pipeline/class_predicate.py).
     ttql_depth: edges on a path of ``/-/ttql``. ttql_sample: instances of each class that its examples come from.
@@ -174,7 +175,7 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
     chunk_timeout_s: Seconds = 60.0
     concurrency: Annotated[int, Meta(ge=1, le=64)] = 1
     values_per_property: Count = 20_000
-    graphs: Literal["default", "union", "named"] = "default"
+    graphs: Literal["default", "union", "named", "each"] = "default"
     method: Literal["auto", "ask", "download"] = "auto"
     directory: str = "var/index"
     refresh_s: Annotated[float, Meta(ge=0, le=31_536_000)] = 0.0

@@ -28,12 +28,13 @@ from proxy.index.nodes import Features, NodeTable
 from proxy.index.support import IncompleteChunk, Kind, SupportIndex, Vocabulary
 from proxy.index.values import ValueIndex
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Grows whenever an older reader would misread a file; a file of another version is built anew."""
 _MAGIC = b"SPARLNCE"
 _FOOTER = struct.Struct("<8sIIQQ32s")
 """Magic, version, unused, offset and length of the description, digest of all before the footer."""
 _ALIGNMENT = 64
+_NO_LENGTHS = np.empty(0, dtype=np.int16)
 _PIECE = 1 << 20
 _ARRAYS: Mapping[str, str] = {
     "instances": "<i8",
@@ -92,6 +93,8 @@ class _Description(msgspec.Struct):
     declared_properties: list[str]
     has_nodes: bool
     features: _Features | None
+    graphs: dict[str, _Description]
+    """Of ``SupportIndex.graphs``, by IRI, each with arrays of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +137,10 @@ def write(
             digest = hashlib.blake2b(digest_size=32)
             while piece := file.read(_PIECE):
                 digest.update(piece)
-            places = {}
-            for name, array in _arrays(index, values).items():
-                _append(file, digest, b"\0" * (-file.tell() % _ALIGNMENT))
-                places[name] = _Array(file.tell(), len(array))
-                _append(file, digest, np.ascontiguousarray(array, dtype=_ARRAYS[name]).tobytes())
-            described = msgspec.json.encode(_describe(index, places, fingerprint, marker, queries, elapsed_s))
+            description = _describe(index, _put(file, digest, index, values.lengths), fingerprint, marker, queries, elapsed_s)
+            for graph, own in index.graphs.items():
+                description.graphs[graph] = _describe(own, _put(file, digest, own, _NO_LENGTHS))
+            described = msgspec.json.encode(description)
             offset = file.tell()
             _append(file, digest, described)
             file.write(_FOOTER.pack(_MAGIC, FORMAT_VERSION, 0, offset, len(described), digest.digest()))
@@ -167,11 +168,11 @@ def load(path: Path, *, fingerprint: str) -> Archived:
         raise CorruptIndex(f"{path} cannot be read: {exc}") from exc
     if described.fingerprint != fingerprint:
         raise CorruptIndex(f"{path} was made for another backend or under other settings")
-    arrays = {n: _mapped(path, a, _ARRAYS[n]) for n, a in described.arrays.items()}
-    index = _index(path, described, arrays)
+    graphs = {graph: _index(path, own) for graph, own in described.graphs.items()}
+    index = _index(path, described, graphs)
     return Archived(
         index,
-        ValueIndex.open(path, arrays["lengths"]),
+        ValueIndex.open(path, _mapped(path, described.arrays["lengths"], _ARRAYS["lengths"])),
         described.marker,
         described.queries,
         described.elapsed_s,
@@ -197,9 +198,9 @@ def _verify(path: Path, whole: mmap.mmap) -> _Description:
         described = msgspec.json.decode(whole[offset:end], type=_Description)
     except msgspec.DecodeError as exc:
         raise CorruptIndex(f"{path} has a description that cannot be read: {exc}") from exc
-    places = described.arrays
     is_within = all(
-        n in places and 0 <= places[n].offset and places[n].offset + places[n].size * np.dtype(t).itemsize <= offset
+        n in d.arrays and 0 <= d.arrays[n].offset and d.arrays[n].offset + d.arrays[n].size * np.dtype(t).itemsize <= offset
+        for d in (described, *described.graphs.values())
         for n, t in _ARRAYS.items()
     )
     if not is_within:
@@ -213,14 +214,24 @@ def _mapped(path: Path, place: _Array, dtype: str) -> NDArray[np.generic]:
     return np.memmap(path, dtype=dtype, mode="r", offset=place.offset, shape=(place.size,))
 
 
-def _arrays(index: SupportIndex, values: ValueIndex) -> Mapping[str, NDArray[np.generic]]:
+def _put(file: BinaryIO, digest: hashlib.blake2b, index: SupportIndex, lengths: NDArray[np.int16]) -> dict[str, _Array]:
+    """Write all arrays; where they are."""
+    places = {}
+    for name, array in _arrays(index, lengths).items():
+        _append(file, digest, b"\0" * (-file.tell() % _ALIGNMENT))
+        places[name] = _Array(file.tell(), len(array))
+        _append(file, digest, np.ascontiguousarray(array, dtype=_ARRAYS[name]).tobytes())
+    return places
+
+
+def _arrays(index: SupportIndex, lengths: NDArray[np.int16]) -> Mapping[str, NDArray[np.generic]]:
     return {
         "instances": index.instances,
         "subject": index.subject,
         "property": index.property,
         "object": index.object,
         "count": index.count,
-        "lengths": values.lengths,
+        "lengths": lengths,
         "node_prints": np.empty(0, dtype=np.uint32) if index.nodes is None else index.nodes.prints,
         "node_kinds": np.empty(0, dtype=np.uint16) if index.nodes is None else index.nodes.kinds,
         "feature_pairs": np.empty(0, dtype=np.int64) if index.features is None else index.features.pairs,
@@ -228,7 +239,12 @@ def _arrays(index: SupportIndex, values: ValueIndex) -> Mapping[str, NDArray[np.
 
 
 def _describe(
-    index: SupportIndex, places: dict[str, _Array], fingerprint: str, marker: str | None, queries: int, elapsed_s: float
+    index: SupportIndex,
+    places: dict[str, _Array],
+    fingerprint: str = "",
+    marker: str | None = None,
+    queries: int = 0,
+    elapsed_s: float = 0.0,
 ) -> _Description:
     words = index.vocabulary
     return _Description(
@@ -257,10 +273,12 @@ def _describe(
         features=None
         if (f := index.features) is None
         else _Features(list(f.classes), list(f.properties), sorted(f.unknown)),
+        graphs={},
     )
 
 
-def _index(path: Path, d: _Description, arrays: Mapping[str, NDArray[np.generic]]) -> SupportIndex:
+def _index(path: Path, d: _Description, graphs: Mapping[str, SupportIndex] | None = None) -> SupportIndex:
+    arrays = {n: _mapped(path, a, _ARRAYS[n]) for n, a in d.arrays.items()}
     sizes = {len(arrays[n]) for n in ("subject", "property", "object", "count")}
     is_fitting = len(sizes) == 1 and len(arrays["instances"]) == len(d.kinds)
     is_fitting = is_fitting and len(arrays["node_prints"]) == len(arrays["node_kinds"])
@@ -291,6 +309,7 @@ def _index(path: Path, d: _Description, arrays: Mapping[str, NDArray[np.generic]
         multiplicity=d.multiplicity,
         languages={p: frozenset(tags) for p, tags in d.languages.items()},
         covers_named_graphs=d.covers_named_graphs,
+        graphs=graphs,
         nodes=NodeTable(arrays["node_prints"], arrays["node_kinds"]) if d.has_nodes else None,  # type: ignore[arg-type]
         features=None
         if (f := d.features) is None

@@ -69,6 +69,11 @@ def graphs() -> str:
     return "SELECT DISTINCT ?g { GRAPH ?g { ?s ?p ?o } }"
 
 
+def graph_sizes() -> str:
+    """?g ?n: the named graphs with their triples."""
+    return "SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } } GROUP BY ?g"
+
+
 def beside_named_graphs() -> str:
     """A solution, if the default graph holds a triple that no named graph has."""
     return "SELECT ?s { ?s ?p ?o . FILTER NOT EXISTS { GRAPH ?g { ?s ?p ?o } } } LIMIT 1"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NewType
@@ -96,6 +97,7 @@ class SupportIndex:
         languages: property IRI → language tags of its literals, lower case.
         covers_named_graphs: whether S was built over the union of all graphs, named ones included; then a pattern inside GRAPH
             may be compared with it. False: S is what the backend's default graph shows, and says nothing of the others.
+        graphs: named graph → S of that graph alone, where it was read; what is inside GRAPH may be compared with that too.
         nodes: which IRIs are nodes; None: not known. features: what nodes have together; None: not known.
         built_at: seconds since the Unix epoch. epoch: grows with every rebuild of this dataset.
     """
@@ -117,6 +119,7 @@ class SupportIndex:
         multiplicity: Mapping[str, tuple[int, int]] | None = None,
         languages: Mapping[str, frozenset[str]] | None = None,
         covers_named_graphs: bool = False,
+        graphs: Mapping[str, SupportIndex] | None = None,
         nodes: NodeTable | None = None,
         features: Features | None = None,
         built_at: float = 0.0,
@@ -136,6 +139,7 @@ class SupportIndex:
         self.multiplicity = dict(multiplicity or {})
         self.languages = dict(languages or {})
         self.covers_named_graphs = covers_named_graphs
+        self.graphs: Mapping[str, SupportIndex] = dict(graphs or {})
         self.nodes = nodes
         self.features = features
         self.built_at = built_at
@@ -146,6 +150,12 @@ class SupportIndex:
         bounds = np.searchsorted(property_[order], np.arange(len(self.properties) + 1))
         for i in range(len(self.properties)):
             self._cells_of_property[i] = order[bounds[i] : bounds[i + 1]]
+
+    def with_graphs(self, graphs: Mapping[str, SupportIndex]) -> SupportIndex:
+        """The same with *graphs*."""
+        made = copy(self)
+        made.graphs = dict(graphs)
+        return made
 
     # -- sets of kinds
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
@@ -43,13 +44,14 @@ class Scope:
     parameters: protocol parameters that choose them. dump: path of the graph store that gives them all; empty: by
     CONSTRUCT, for which Oxigraph keeps every triple in memory to send none twice. is_listed: all named graphs, merged by
     FROM, for a backend that has no parameter for it. covers_named_graphs: the default graph that is read so holds every
-    triple of every graph.
+    triple of every graph. reads_each: each named graph is read alone too (``read_each``).
     """
 
     parameters: Parameters = ()
     dump: str = ""
     is_listed: bool = False
     covers_named_graphs: bool = False
+    reads_each: bool = False
 
 
 DEFAULT_SCOPE = Scope()
@@ -62,13 +64,14 @@ def scope_of(config: Config) -> Scope:
     endpoint all graphs are named one by one.
     """
     graphs, kind = config.index.graphs, config.backend.kind
+    reads_each = graphs == "each"
     if kind in ("graphdb", "qlever") and graphs != "named":
-        return Scope(covers_named_graphs=True)
+        return Scope(covers_named_graphs=True, reads_each=reads_each)
     if graphs == "default":
         return Scope(dump="/store?default" if kind == "oxigraph" else "")
-    if kind == "oxigraph" and graphs == "union":
-        return Scope((("union-default-graph", "true"),), covers_named_graphs=True)
-    return Scope(is_listed=True, covers_named_graphs=True)
+    if kind == "oxigraph" and graphs != "named":
+        return Scope((("union-default-graph", "true"),), covers_named_graphs=True, reads_each=reads_each)
+    return Scope(is_listed=True, covers_named_graphs=True, reads_each=reads_each)
 
 
 class Asker:
@@ -109,6 +112,12 @@ class Asker:
     @property
     def backend_name(self) -> str:
         return self._backend.name
+
+    def of_named_graphs(self) -> Asker:
+        """The same, of named graphs only (``read_from``): without the parameters that choose others."""
+        alone = copy(self)
+        alone._parameters, alone._dump, alone._from, alone.queries = (), "", "", 0
+        return alone
 
     def read_from(self, graphs: Iterable[str]) -> None:
         """From now on every query reads these graphs, merged (FROM)."""

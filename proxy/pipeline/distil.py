@@ -47,6 +47,8 @@ _ORDERS = 8
 
 Method = Literal["auto", "ask", "download"]
 """ask: chunk by chunk. download: every triple once, counted here. auto: download up to DOWNLOAD_MOST triples."""
+GRAPHS_MOST = 100
+"""Named graphs that are read each for itself; every triple is read once more for it."""
 DOWNLOAD_MOST = 1_500_000
 """Triples; downloading was faster at any measured size, but takes up to 650 bytes a triple: 1 GB here (docs/index.md)."""
 
@@ -127,10 +129,47 @@ async def distil(
     values = ValueIndexBuilder(values_path)
     try:
         found = await run.distil(values, epoch)
+        if scope.reads_each:
+            started = time.perf_counter()
+            alone = asker.of_named_graphs()
+            graphs = await read_each(alone, found.index, settings, progress, kind_cap, method)
+            found = replace(
+                found,
+                index=found.index.with_graphs(graphs),
+                queries=found.queries + alone.queries,
+                elapsed_s=found.elapsed_s + time.perf_counter() - started,
+            )
         return found if journal is None else replace(found, replayed=journal.replayed)
     except BaseException:
         values.close()
         raise
+
+
+async def read_each(
+    asker: Asker, index: SupportIndex, settings: IndexSettings, progress: Progress, kind_cap: int, method: Method
+) -> dict[str, SupportIndex]:
+    """S of each named graph alone, the largest GRAPHS_MOST of them; a graph that is left out is covered by the union only."""
+    rows = await asker.ask(chunks.graph_sizes())
+    if isinstance(rows, Failure):
+        return {}
+    sizes = {g.value: number(row["n"]) for row in rows if isinstance(g := row["g"], Iri) and chunks.is_writable(g.value)}
+    narrow = ReadSettings(
+        index.class_predicate, settings.excluded_namespaces, settings.chunk_timeout_s, settings.concurrency, 0
+    )
+    graphs: dict[str, SupportIndex] = {}
+    for graph in sorted(sizes, key=lambda g: (-sizes[g], g))[:GRAPHS_MOST]:
+        progress("named graphs", len(graphs), min(len(sizes), GRAPHS_MOST))
+        asker.read_from([graph])
+        values = ValueIndexBuilder()
+        try:
+            reading = Reading(asker, narrow, lambda *_: None, kind_cap, method, has_vocabulary=False)
+            made = await reading.distil(values, index.epoch)
+            graphs[graph] = made.index
+        except BackendGarbled:
+            continue  # it answers nothing about this one
+        finally:
+            values.close()
+    return graphs
 
 
 class Reading:
@@ -144,7 +183,10 @@ class Reading:
         kind_cap: int = KIND_CAP,
         method: Method = "ask",
         scope: Scope = DEFAULT_SCOPE,
+        *,
+        has_vocabulary: bool = True,
     ) -> None:
+        self._has_vocabulary = has_vocabulary
         self._asker = asker
         self._settings = settings
         self._progress = progress
@@ -171,7 +213,8 @@ class Reading:
         tallied = await self._download()
         if tallied is None:
             await self._enumerate()
-            await self._read_vocabulary()
+            if self._has_vocabulary:
+                await self._read_vocabulary()
             if self._settings.values_per_property:
                 await self._read_values(values)
         else:

@@ -45,7 +45,7 @@ async def redistil(
     """
     touched = sorted(p for p in properties if not p.startswith(tuple(settings.excluded_namespaces)))
     is_whole = any(c.subject_class is None and c.property is None for c in index.incomplete)
-    if index.class_predicate in touched or is_whole or scope.is_listed:
+    if index.class_predicate in touched or is_whole or scope.is_listed or scope.reads_each:
         return None
     started, built_at = time.perf_counter(), time.time()
     asker = Asker(

@@ -152,6 +152,25 @@ def variables_of(condition: Condition) -> Iterable[Variable]:
             return []
 
 
+def within(conditions: Iterable[Condition], graph: str) -> tuple[Condition, ...]:
+    """What *conditions* ask of the named graph alone: its triples, and what is said of nothing but their ends.
+
+    An end of a triple of the graph is a term of the graph, so that its kind there may be reasoned about; of a term that stands
+    elsewhere too, or elsewhere only, that would not do.
+    """
+    listed = list(conditions)
+    edges = [c for c in listed if isinstance(c, Edge) and c.graph == Iri(graph)]
+    ends = {t for c in edges for t in (c.subject, c.object) if isinstance(t, Variable)}
+
+    def is_about(c: Condition) -> bool:
+        if isinstance(c, Edge):
+            return c.graph == Iri(graph)
+        about = frozenset(variables_of(c))
+        return bool(about) and about <= ends
+
+    return tuple(c for c in listed if is_about(c))
+
+
 def certain(alternatives: Alternatives) -> frozenset[Variable]:
     """Variables that every alternative binds."""
     found: frozenset[Variable] | None = None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
-from proxy.query.conditions import Alternatives, Condition, Part
+from proxy.query.conditions import Alternatives, Condition, Edge, Part, within
 from proxy.query.model import ParsedQuery, QueryForm, Span, TriplePattern, walk
 from proxy.query.operation import DatasetDescription
 from proxy.query.required import required
+from proxy.query.term import Iri
 from proxy.validation.confirm import confirmation
 from proxy.validation.explain import culprit, explain
 from proxy.validation.finding import Finding, Severity
@@ -67,9 +68,9 @@ def check(
     case = _Case(query, supports_of(index, values), Names(query.prefixes), query.dataset if not dataset else _NO_DATASET)
     needs = required(query, reads_index=reads_index, covers_named_graphs=covers)
     findings: list[Finding] = []
-    cores = _cores(needs.alternatives, case.supports)
-    if cores is not None:
-        findings += _contradictions(case, needs.alternatives, cores)
+    proofs = _proofs(needs.alternatives, case.supports)
+    if proofs is not None:
+        findings += _contradictions(case, proofs)
     else:
         for part in needs.parts:
             findings += _dead_part(case, part)
@@ -111,12 +112,41 @@ def is_proved_empty(findings: Sequence[Finding]) -> bool:
     return any(f.severity is Severity.PROVED_EMPTY for f in findings)
 
 
-def _cores(alternatives: Alternatives, supports: Supports) -> list[tuple[Condition, ...]] | None:
-    """One minimal core per alternative; None if some alternative is not contradicted."""
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """Why one alternative is impossible: *core*, by *supports*. *context*: what else was known. *graph*: it is of this one."""
+
+    core: tuple[Condition, ...]
+    context: Sequence[Condition]
+    supports: Supports
+    graph: str | None = None
+
+
+def _proofs(alternatives: Alternatives, supports: Supports) -> list[_Proof] | None:
+    """One proof for each alternative; None if some alternative is not contradicted."""
+    found: list[_Proof] = []
     for alternative in alternatives:
-        if not alternative or not is_contradicted(alternative, supports):
+        if not alternative or (proof := _contradicted_by(alternative, supports)) is None:
             return None
-    return [minimal_core(a, supports) for a in alternatives]
+        found.append(proof)
+    return [_with_core(proof) for proof in found]
+
+
+def _with_core(proof: _Proof) -> _Proof:
+    return replace(proof, core=minimal_core(proof.context, proof.supports))
+
+
+def _contradicted_by(alternative: Sequence[Condition], supports: Supports) -> _Proof | None:
+    """Whether *alternative* is impossible in all graphs together, or what it asks of one of them is impossible in that one."""
+    if is_contradicted(alternative, supports):
+        return _Proof((), alternative, supports)
+    if graphs := supports.index.graphs:
+        for graph in sorted({c.graph.value for c in alternative if isinstance(c, Edge) and isinstance(c.graph, Iri)}):
+            if graph in graphs:
+                own = supports_of(graphs[graph])
+                if is_contradicted(part := within(alternative, graph), own):
+                    return _Proof((), part, own, graph)
+    return None
 
 
 def _severity(query: ParsedQuery) -> tuple[Severity, str]:
@@ -132,24 +162,23 @@ def _severity(query: ParsedQuery) -> tuple[Severity, str]:
     return Severity.PROVED_EMPTY, ""
 
 
-def _contradictions(case: _Case, alternatives: Alternatives, cores: list[tuple[Condition, ...]]) -> list[Finding]:
+def _contradictions(case: _Case, proofs: Sequence[_Proof]) -> list[Finding]:
     severity, opening = _severity(case.query)
-    index, supports = case.supports.index, case.supports
     findings = []
-    if len(alternatives) == 1:
+    if len(proofs) == 1:
         # further, independent contradictions are worth saying in one go; each stands for itself
-        rest = alternatives[0]
-        core = cores[0]
+        proof: _Proof | None = proofs[0]
         for _ in range(_MAX_CORES):
-            findings.append(_finding(case, severity, opening, [core], core, rest))
-            main = culprit(core, index)
-            rest = tuple(c for c in rest if c is not main)
-            if not rest or len(rest) > _MAX_FOR_MORE or not is_contradicted(rest, supports):
+            if proof is None:
                 break
-            core = minimal_core(rest, supports)
+            findings.append(_finding(case, severity, opening, [proof], proof))
+            main = culprit(proof.core, proof.supports.index)
+            rest = tuple(c for c in proof.context if c is not main)
+            more = _contradicted_by(rest, proof.supports) if rest and len(rest) <= _MAX_FOR_MORE else None
+            proof = None if more is None else _with_core(more)
         return findings
-    for core, alternative in dict(zip(cores, alternatives, strict=True)).items():
-        findings.append(_finding(case, severity, opening, cores, core, alternative))
+    for proof in {p.core: p for p in proofs}.values():
+        findings.append(_finding(case, severity, opening, proofs, proof))
     return findings
 
 
@@ -157,32 +186,32 @@ def _finding(
     case: _Case,
     severity: Severity,
     opening: str,
-    cores: Sequence[Sequence[Condition]],
-    core: Sequence[Condition],
-    context: Sequence[Condition],
+    proofs: Sequence[_Proof],
+    proof: _Proof,
     within: frozenset[int] | None = None,
 ) -> Finding:
-    said = explain(core, case.supports, case.names, context=context, within=within)
+    said = explain(proof.core, proof.supports, case.names, context=proof.context, within=within)
     span: Span = said.span
+    where = "" if proof.graph is None else f"In the graph {case.names.short(proof.graph)}: "
     return Finding(
         severity,
         span.text,
         span.line,
         span.column,
-        opening + said.message,
+        opening + where + said.message,
         said.evidence,
         said.suggestions,
         said.rule,
-        confirmation(cores, case.dataset) if severity is Severity.PROVED_EMPTY else None,
+        confirmation([p.core for p in proofs], case.dataset) if severity is Severity.PROVED_EMPTY else None,
     )
 
 
 def _dead_part(case: _Case, part: Part) -> list[Finding]:
-    cores = _cores(part.conditions, case.supports)
-    if cores is None:
+    proofs = _proofs(part.conditions, case.supports)
+    if proofs is None:
         return []
-    within = frozenset(id(n) for n in walk(part.group) if isinstance(n, TriplePattern))
-    return [_finding(case, Severity.VACUOUS, _PARTS[part.role], cores, cores[0], part.conditions[0], within)]
+    inside = frozenset(id(n) for n in walk(part.group) if isinstance(n, TriplePattern))
+    return [_finding(case, Severity.VACUOUS, _PARTS[part.role], proofs, proofs[0], inside)]
 
 
 def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:

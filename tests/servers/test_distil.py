@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import urllib.parse
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyoxigraph as ox
 import pytest
@@ -118,3 +119,23 @@ def test_named_graphs_only(endpoint: Endpoint) -> None:
             named.add(ox.Quad(quad.subject, quad.predicate, quad.object))
     assert seen_cells(made) == true_cells(named)[0]
     assert not made.index.is_complete_for()
+
+
+@pytest.mark.parametrize("method", ["ask", "download"])
+def test_each_named_graph_alone(endpoint: Endpoint, method: str) -> None:
+    """S of every named graph by itself, beside that of all together."""
+    made = build(endpoint, method=method, graphs="each")
+    if endpoint.backend == "qlever":
+        return  # as above
+    held = ox.Store()
+    for media, text in DATA.items():
+        held.load(text.encode(), ox.RdfFormat.from_media_type(media))
+    names = {q.graph_name.value for q in held if not isinstance(q.graph_name, ox.DefaultGraph)}
+    assert set(made.index.graphs) == names and names
+    for name, own in made.index.graphs.items():
+        alone = ox.Store()
+        found = held.quads_for_pattern(None, None, None, ox.NamedNode(name))
+        alone.extend(ox.Quad(q.subject, q.predicate, q.object) for q in found)
+        assert seen_cells(replace(made, index=own)) == true_cells(alone)[0]
+        assert own.is_complete_for()
+    assert made.index.covers_named_graphs
