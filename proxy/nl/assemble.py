@@ -8,11 +8,20 @@ from dataclasses import replace
 from proxy.nl.ir import Aggregate, Column, Having, Pattern, Query, Triple
 from proxy.nl.patterns import Patterns
 from proxy.nl.plan import Plan, Shown, owner
+from proxy.nl.policy import Answer
 from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.tree import Branch, Tree
 
 
-def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None = None, language: str = "en") -> Query | None:
+def assemble(
+    plan: Plan,
+    tree: Tree,
+    schema: Schema,
+    *,
+    absent_walk: Tree | None = None,
+    language: str = "en",
+    answer: Answer = Answer.LABEL,
+) -> Query | None:
     """The query of *plan* over *tree*. *absent_walk*: from the asked-about class to what must be absent. *language*: of names.
 
     None: the plan makes no query (nothing to show).
@@ -49,7 +58,7 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
         if isinstance(s.term, ClassTerm):
             var = node(s.term.iri)
             name = schema.name_of(s.term.iri) or schema.identifier_of(s.term.iri)
-            if s.aggregate is None and name is not None:
+            if s.aggregate is None and name is not None and answer is Answer.LABEL:
                 columns.append(Column(p.shown(var, name)))
                 if needs_group:
                     group_by += [var, columns[-1].var]
@@ -57,6 +66,11 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
             columns.append(Column(var, s.aggregate, s.is_distinct))
         else:
             a = s.term
+            if s.aggregate is None and _is_entity(a, schema, answer):
+                columns.append(Column(p.reached(node(a.subject_class), a)))
+                if needs_group:
+                    group_by.append(columns[-1].var)
+                continue
             var = (p.attribute if s.aggregate is Aggregate.COUNT else p.shown)(node(a.subject_class), a)
             columns.append(
                 Column(var, s.aggregate, s.is_distinct, a.is_text_number and s.aggregate not in (None, Aggregate.COUNT))
@@ -117,6 +131,13 @@ def assemble(plan: Plan, tree: Tree, schema: Schema, *, absent_walk: Tree | None
         is_distinct = True
     query = Query(pattern, tuple(columns), tuple(dict.fromkeys(group_by)), having, tuple(order), limit, is_distinct)
     return query if plan.nested is None else _nested(query, plan)
+
+
+def _is_entity(a: Attribute, schema: Schema, answer: Answer) -> bool:
+    """Whether *a*, a name, stands for what it names under the policy *answer*."""
+    if answer is Answer.ENTITY:
+        return a == schema.name_of(a.subject_class) or a in schema.relations
+    return answer is Answer.AS_WRITTEN and a in schema.relations
 
 
 def _counts_itself(plan: Plan, tree: Tree, schema: Schema) -> bool:

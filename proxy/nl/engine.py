@@ -17,6 +17,7 @@ from proxy.nl.languages import language_of
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.memory import Memory
 from proxy.nl.onnx import Encoder
+from proxy.nl.policy import Answer
 from proxy.nl.rank import rank
 from proxy.nl.ranker import Ranker, shipped_ranker
 from proxy.nl.readings import links_of
@@ -36,6 +37,9 @@ class EngineSettings(Protocol):
 
     @property
     def max_candidates(self) -> int: ...
+
+    @property
+    def answer(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,7 @@ class QuestionEngine:
         self.ranker = ranker or shipped_ranker()
         self.gates = shipped_gates()
 
-    def propose(
-        self, question: Question, *, told: Tell = lambda stage, value: None, memory: Memory | None = None
-    ) -> Proposal:
+    def propose(self, question: Question, *, told: Tell = lambda stage, value: None, memory: Memory | None = None) -> Proposal:
         """Rank the queries that *question* may mean; an empty list where nothing in it is known to the graph.
 
         memory: confirmed interpretations; candidates that are like those of similar questions are favoured.
@@ -93,7 +95,7 @@ class QuestionEngine:
         spoken = language_of(tokenize(text), question.language)
         items, mentions = self.linker.read(text, spoken)
         told("linking", {"mentions": [_mention(m) for m in mentions]})
-        found = sketches(items) if items else []
+        found = self.shapes(items) if items else []
         read_at = time.perf_counter()
         links = self._links(found[:1])
         told("shape", {"shape": [_shape(s) for s in found[:1]], "links": links})
@@ -122,6 +124,10 @@ class QuestionEngine:
         told("candidates", {"considered": len(ranked), "candidates": account["candidates"]})
         return Proposal(ranked, account, understanding)
 
+    def shapes(self, items: Sequence[Item]) -> list[Sketch]:
+        """The readings of a question's grammar, likeliest first."""
+        return sketches(items)
+
     def revise(
         self, understanding: Understanding, requirements: Requirements, *, memory: Memory | None = None
     ) -> list[Candidate]:
@@ -131,7 +137,7 @@ class QuestionEngine:
     def _enumerated(self, u: Understanding, requirements: Requirements) -> list[Candidate]:
         if not u.items:
             return []
-        enumerator = Enumerator(self.schema, self.linker, language=u.language)
+        enumerator = Enumerator(self.schema, self.linker, language=u.language, answer=Answer(self._settings.answer))
         limit = self._settings.max_candidates
         return enumerator.candidates(u.items, u.mentions, u.sketches, limit=limit, requirements=requirements)
 

@@ -17,6 +17,7 @@ from proxy.nl.ir import Aggregate, Query
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.plan import Plan
 from proxy.nl.planning import Planner
+from proxy.nl.policy import Answer
 from proxy.nl.requirements import NONE, Requirements
 from proxy.nl.schema import ClassTerm, Schema
 from proxy.nl.size import is_heavy
@@ -61,6 +62,7 @@ class Enumerator:
     combinations: int = 90
     language: str = "en"
     """In which names are shown, where all have one in it."""
+    answer: Answer = Answer.LABEL
 
     def candidates(
         self,
@@ -150,7 +152,7 @@ class Enumerator:
             for walk in walks:
                 if plan.absent_class is not None and (walk is None or len(walk.nodes) < 2):
                     continue
-                query = assemble(plan, tree, self.schema, absent_walk=walk, language=self.language)
+                query = assemble(plan, tree, self.schema, absent_walk=walk, language=self.language, answer=self.answer)
                 if query is None:
                     continue
                 seen = features(

@@ -85,6 +85,12 @@ class Patterns:
         self.triples.append(Triple(here, a.path[-1], var))
         return var
 
+    def reached(self, node: str, a: Attribute) -> str:
+        """The variable of the node that has *a*'s last property: *node* itself, or what the path leads to."""
+        if len(a.path) < 2:
+            return node
+        return self.attribute(node, replace(a, path=a.path[:-1], words=(f"{a.words[0]} node",), operator="", parts=()))
+
     def shown(self, node: str, a: Attribute) -> str:
         """As ``attribute``, and in one language where every instance has it in several."""
         var = self.attribute(node, a)

@@ -9,7 +9,7 @@ import pyoxigraph as ox
 import pytest
 
 from proxy.backends.embedded import EmbeddedBackend
-from proxy.config import Config
+from proxy.config import Config, NlSettings
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.onnx import OnnxEncoder
 from proxy.pipeline.distil import distil
@@ -69,14 +69,14 @@ def store_of(turtle: str) -> ox.Store:
     return store
 
 
-def engine_of(store: ox.Store, encoder: OnnxEncoder) -> QuestionEngine:
+def engine_of(store: ox.Store, encoder: OnnxEncoder, nl: NlSettings | None = None) -> QuestionEngine:
     settings = Config()
 
     async def read() -> QuestionEngine:
         backend = EmbeddedBackend(store)
         found = await distil(backend, settings.index)
         await backend.aclose()
-        return QuestionEngine(found.index, found.values, encoder, settings.nl)
+        return QuestionEngine(found.index, found.values, encoder, nl or settings.nl)
 
     return asyncio.run(read())
 
