@@ -10,28 +10,25 @@ sub-query does not count. A text that cannot be parsed is refused: nobody could 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Literal
+
+import msgspec
 
 from proxy import Exchange, Finding, ParsedQuery, ParsedUpdate, Plugin, QueryRejected, RequestError, Severity, parse
 
-MODES = ("limit", "refuse")
 ATTEMPTS = 16
 """LIMIT words of a text that are tried, from the last; each costs a parse."""
 
 
-def load(options: Mapping[str, Any]) -> Plugin:
-    """Make the plugin; ValueError says which option cannot be used."""
-    unknown = set(options) - {"max_rows", "mode"}
-    if unknown:
-        raise ValueError(f"unknown option {', '.join(sorted(unknown))}; accepted: max_rows, mode")
-    max_rows, mode = options.get("max_rows"), options.get("mode", "limit")
-    if not isinstance(max_rows, int) or isinstance(max_rows, bool) or max_rows < 1:
-        raise ValueError(f"max_rows: found {max_rows!r}; accepted: a whole number from 1")
-    if mode not in MODES:
-        raise ValueError(f"mode: found {mode!r}; accepted: one of {', '.join(MODES)}")
-    return RowLimit(max_rows, refuses=mode == "refuse")
+class Options(msgspec.Struct, frozen=True):
+    max_rows: Annotated[int, msgspec.Meta(ge=1)]
+    mode: Literal["limit", "refuse"] = "limit"
+
+
+def load(options: Options) -> Plugin:
+    return RowLimit(options.max_rows, refuses=options.mode == "refuse")
 
 
 class RowLimit(Plugin):

@@ -104,7 +104,7 @@ def test_wrong_options_stop_the_start(options):
     """The error names the table of the plugin."""
     with pytest.raises(ConfigError) as caught:
         chain(**options)
-    assert caught.value.key == "plugins.row_limit"
+    assert caught.value.key == f"plugins.row_limit.{next(iter(options))}"
 
 
 @pytest.mark.parametrize(("mode", "status"), [("limit", 200), ("refuse", 400)])
