@@ -19,6 +19,7 @@ from typing import Any
 from proxy import __version__
 from proxy.config import CONFIG_VARIABLE, Config, load_config
 from proxy.errors import ProxyError
+from proxy.evaluation.parts import Part
 
 DONE, REFUSED, FAILED = 0, 1, 2
 
@@ -116,6 +117,7 @@ def _eval(parsed: argparse.Namespace) -> int:
     from proxy.commands import evaluate
 
     wanted = {"compare": parsed.compare, "save": parsed.save, "limit": parsed.limit, "languages": parsed.language or ()}
+    wanted |= {"plots": parsed.plots, "without": parsed.without or ()}
     return evaluate(_one(parsed), parsed.questions, **wanted)
 
 
@@ -312,6 +314,11 @@ def parser() -> argparse.ArgumentParser:
     evaluation.add_argument("--save", metavar="FILE", type=Path, help="keep the run, as JSON")
     evaluation.add_argument("--compare", metavar="FILE", type=Path, help="an earlier run: paired bootstrap of the differences")
     evaluation.add_argument("--limit", metavar="N", type=_count, help="only the first N questions")
+    evaluation.add_argument("--plots", metavar="FOLDER", type=Path, help="draw the run as SVG files (needs matplotlib)")
+    parts = [str(part) for part in Part]
+    evaluation.add_argument(
+        "--without", metavar="PART", action="append", choices=parts, help=f"leave out {', '.join(parts)}; may be repeated"
+    )
     evaluation.add_argument("--language", metavar="TAG", action="append", help="only questions in it (YAML); may be repeated")
 
     index = commands.add_parser("index", help="What the index knows of a graph.").add_subparsers(

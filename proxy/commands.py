@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import signal
 import socket
 import sys
@@ -526,11 +527,24 @@ async def _ask(config: Config, question: str, *, language: str | None, style: st
 
 
 def evaluate(
-    config: Config, questions: Path, *, compare: Path | None, save: Path | None, limit: int | None, languages: Sequence[str]
+    config: Config,
+    questions: Path,
+    *,
+    compare: Path | None,
+    save: Path | None,
+    limit: int | None,
+    languages: Sequence[str],
+    plots: Path | None = None,
+    without: Sequence[str] = (),
 ) -> int:
-    """Ask the questions of a file, print the report, and with *save* keep the run for a later *compare*."""
+    """Ask the questions of a file, print the report, and with *save* keep the run for a later *compare*.
+
+    without: parts of the engine to leave out. Memory is never used: what is in it may be the questions asked here.
+    """
+    from proxy.ablation import leave_out
     from proxy.evaluating import evaluate as ask_all
     from proxy.evaluating import graph_of, read_questions, read_run, save_run
+    from proxy.evaluation.parts import Part
     from proxy.evaluation.report import compare as difference
     from proxy.evaluation.report import markdown
 
@@ -543,7 +557,8 @@ def evaluate(
     async def run() -> int:
         progress = ProgressLine(sys.stderr)
         async with _dataset(config, nl=True) as dataset:
-            outcomes = await ask_all(asked, dataset, progress=progress)
+            switches = dataclasses.replace(leave_out(map(Part, without), dataset), memory=False)
+            outcomes = await ask_all(asked, dataset, progress=progress, switches=switches)
         progress.end()
         if len(outcomes) < len(asked):
             _say(f"sparlance: {len(asked) - len(outcomes)} gold queries do not run on this graph; they are left out")
@@ -551,7 +566,12 @@ def evaluate(
             return FAILED
         if save is not None:
             save_run(save, outcomes)
-        print(markdown(outcomes, title=questions.name, differences=difference(old, outcomes)), end="")
+        title = f"{questions.name}{''.join(f', without {part}' for part in without)}"
+        print(markdown(outcomes, title=title, differences=difference(old, outcomes)), end="")
+        if plots is not None:
+            from proxy.evaluation.plots import write_plots
+
+            _say(f"sparlance: wrote {', '.join(str(p) for p in write_plots(plots, outcomes))}")
         return DONE
 
     return asyncio.run(run())

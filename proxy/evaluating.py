@@ -6,7 +6,7 @@ import gzip
 import importlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from proxy.errors import Abstained, BackendError, ConfigError, MalformedQuery, M
 from proxy.evaluation.questions import GoldQuestion, from_json, from_jsonl, from_text2sparql
 from proxy.evaluation.report import Outcome
 from proxy.evaluation.score import Answer, comparable, score
+from proxy.pipeline.contest import ALL_ON, Switches
 from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.question import translate
 from proxy.query.model import ParsedQuery, QueryForm
@@ -65,39 +66,62 @@ def _yaml(text: str) -> Any:
 
 
 async def evaluate(
-    questions: Sequence[GoldQuestion], dataset: Dataset, *, progress: Callable[[str, int, int], None] = lambda *_: None
+    questions: Sequence[GoldQuestion],
+    dataset: Dataset,
+    *,
+    progress: Callable[[str, int, int], None] = lambda *_: None,
+    switches: Switches = ALL_ON,
 ) -> list[Outcome]:
-    """Ask and score *questions*; one whose gold query does not run on the dataset is left out."""
+    """Ask and score *questions*; one whose gold query does not run on the dataset is left out.
+
+    switches: parts to do without. Memory is off but where they say otherwise: what is in it may be the questions asked here.
+    """
     outcomes = []
     for n, q in enumerate(questions):
         progress("asking", n, len(questions))
-        gold = await _answer(q.query, dataset)
+        gold = await answer_of(q.query, dataset)
         if gold is None:
             continue
-        accepted = [gold]
-        keys = [k for k in q.key_variables if k in gold.variables]
-        if keys and len(keys) == len(q.key_variables) and tuple(keys) != gold.variables:
-            at = [gold.variables.index(k) for k in keys]
-            accepted.append(Answer(tuple(keys), [tuple(r[i] for i in at) for r in gold.rows]))
+        accepted = accepted_forms(q, gold)
         groups = q.groups or ((1,) * len(gold.rows) if q.is_ordered else ())
         started = time.perf_counter()
         query, risk, abstained = None, None, False
+        account: Mapping[str, Any] = {}
         try:
-            translation = await translate(Question(q.text, q.language), dataset)
-            query, risk = translation.query, translation.risk
-        except Abstained:
-            abstained = True
+            translation = await translate(Question(q.text, q.language), dataset, switches=switches)
+            query, risk, account = translation.query, translation.risk, translation.account
+        except Abstained as refused:
+            abstained, account = True, refused.account
         except ModelError:
             pass
         milliseconds = 1000 * (time.perf_counter() - started)
-        got = await _answer(query, dataset) if query is not None else None
+        got = await answer_of(query, dataset) if query is not None else None
         s = score(accepted, got, groups=groups or None, abstained=abstained)
-        outcomes.append(Outcome(q.id, q.text, s.strict, s.columns, s.f1, str(s.kind), milliseconds, risk, query, q.query))
+        is_triggered = bool(account.get("corrections"))
+        first = account.get("gate", {}).get("query")
+        first_strict = None
+        if is_triggered and first is not None:
+            first_strict = score(accepted, await answer_of(first, dataset), groups=groups or None).strict
+        outcomes.append(
+            Outcome(
+                q.id, q.text, s.strict, s.columns, s.f1, str(s.kind), milliseconds, risk, query, q.query,
+                account.get("endpoint_calls", 0), 0, is_triggered, first_strict,
+            )
+        )  # fmt: skip
     return outcomes
 
 
-async def _answer(query: str, dataset: Dataset) -> Answer | None:
-    """What *query* yields; None if it does not run, or is neither SELECT nor ASK."""
+def accepted_forms(question: GoldQuestion, gold: Answer) -> list[Answer]:
+    """The answers that count as right: *gold*, and where the question names key variables, its columns of these alone."""
+    keys = [k for k in question.key_variables if k in gold.variables]
+    if not keys or len(keys) < len(question.key_variables) or tuple(keys) == gold.variables:
+        return [gold]
+    at = [gold.variables.index(k) for k in keys]
+    return [gold, Answer(tuple(keys), [tuple(r[i] for i in at) for r in gold.rows])]
+
+
+async def answer_of(query: str, dataset: Dataset, *, limit_rows: int | None = None) -> Answer | None:
+    """What *query* yields; None if it does not run, yields more than *limit_rows*, or is neither SELECT nor ASK."""
     try:
         parsed = parse(query)
         if not isinstance(parsed, ParsedQuery):
@@ -106,7 +130,7 @@ async def _answer(query: str, dataset: Dataset) -> Answer | None:
             return Answer(("boolean",), [(await dataset.backend.ask(query, timeout_s=GOLD_TIMEOUT_S),)])
         if parsed.form is not QueryForm.SELECT:
             return None
-        found = await dataset.backend.select(query, timeout_s=GOLD_TIMEOUT_S)
+        found = await dataset.backend.select(query, timeout_s=GOLD_TIMEOUT_S, limit_rows=limit_rows)
     except (BackendError, MalformedQuery):
         return None
     return Answer(tuple(found.variables), [tuple(comparable(t) for t in row) for row in found.rows])

@@ -33,7 +33,7 @@ ALLOWED = {
     "demo": {"query"},
 }
 # the parts that put the others together
-EVERYBODY = {"app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys", "cli", "commands", "__main__"}
+EVERYBODY = {"ablation", "app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys", "train", "cli", "commands", "__main__", "trial"}
 AT_START = {"__init__"}  # proxy/__init__.py: names for plugins, loaded on first use
 
 ON_DISK = ["proxy/index/archive.py", "proxy/pipeline/journal.py"]  # what they read may be damaged: checked against types
@@ -46,6 +46,7 @@ EDGES = {
     "pyoxigraph": ["proxy/backends/embedded.py"],
     "rapidfuzz": ["proxy/index/"],
     "redis": ["proxy/pipeline/cache_redis.py"],
+    "matplotlib": ["proxy/evaluation/plots.py"],
     "onnxruntime": ["proxy/nl/onnx.py", "proxy/training/export.py"],
     "transformers": ["proxy/nl/onnx.py", "proxy/training/crossencoder.py"],
     "tokenizers": ["proxy/nl/onnx.py"],
@@ -53,8 +54,10 @@ EDGES = {
     "msgspec": [
         "proxy/config.py",
         "proxy/plugin/",
+        "proxy/trial.py",
         "proxy/access/file.py",
         "proxy/commands.py",
+        "proxy/train.py",
         "proxy/backends/",
         "proxy/protocol/",
         "proxy/assembly.py",

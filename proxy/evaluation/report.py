@@ -18,7 +18,12 @@ METRICS = ("strict", "columns", "f1")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One question of one run. milliseconds: from question to query. risk: as computed, None where it abstained."""
+    """One question of one run.
+
+    milliseconds: from question to query. risk: as computed, None where it abstained. calls: requests to the backend for finding
+    the query, without the query itself. tokens: of a language model; the engine asks none. first_strict: as *strict*, of the
+    query before its correction. is_triggered: the gate let it be corrected.
+    """
 
     id: str
     question: str
@@ -30,6 +35,10 @@ class Outcome:
     risk: float | None = None
     query: str | None = None
     gold: str = ""
+    calls: int = 0
+    tokens: int = 0
+    is_triggered: bool = False
+    first_strict: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -81,6 +90,9 @@ def markdown(outcomes: Sequence[Outcome], *, title: str, differences: Sequence[D
     lines += [f"| {m} | {statistics.fmean(getattr(o, m) for o in outcomes):.3f} |" for m in METRICS]
     times = [o.milliseconds for o in outcomes]
     lines += [f"| p50 | {percentile(times, 0.5):.0f} ms |", f"| p95 | {percentile(times, 0.95):.0f} ms |"]
+    calls = [float(o.calls) for o in outcomes]
+    lines.append(f"| calls to the backend before the query, mean and most | {statistics.fmean(calls):.1f}, {max(calls):.0f} |")
+    lines.append(f"| tokens of a language model, mean | {statistics.fmean(o.tokens for o in outcomes):.0f} |")
     kinds = Counter(o.kind for o in outcomes)
     lines += ["", "| outcome | questions | share |", "| --- | ---: | ---: |"]
     lines += [f"| {k} | {kinds[k]} | {kinds[k] / n:.1%} |" for k in map(str, ErrorKind) if kinds[k]]
@@ -91,6 +103,7 @@ def markdown(outcomes: Sequence[Outcome], *, title: str, differences: Sequence[D
             if held:
                 right, expected = statistics.fmean(o.strict for o, _ in held), 1 - statistics.fmean(r for _, r in held)
                 lines.append(f"| {low:.1f} to {low + 0.2:.1f} | {len(held)} | {right:.2f} | {expected:.2f} |")
+    lines += _of_the_corrector(outcomes)
     if differences:
         lines += ["", f"Against the earlier run, on {differences[0].questions} questions (paired bootstrap, 95 %):", ""]
         lines += ["| metric | difference | interval | |", "| --- | ---: | --- | --- |"]
@@ -102,3 +115,20 @@ def markdown(outcomes: Sequence[Outcome], *, title: str, differences: Sequence[D
         lines += ["", "## Not right", ""]
         lines += [f"- {o.id} ({o.kind}): {o.question}" for o in wrong]
     return "\n".join(lines) + "\n"
+
+
+def _of_the_corrector(outcomes: Sequence[Outcome]) -> list[str]:
+    """Strict scores before and after correction, over the questions that the gate let be corrected."""
+    groups = {
+        "triggered": [o for o in outcomes if o.is_triggered],
+        "triggered, wrong before": [o for o in outcomes if o.is_triggered and o.first_strict == 0.0],
+        "triggered, right before": [o for o in outcomes if o.is_triggered and o.first_strict == 1.0],
+    }
+    if not groups["triggered"]:
+        return []
+    lines = ["", "| corrected | questions | right before | right after |", "| --- | ---: | ---: | ---: |"]
+    for name, held in groups.items():
+        if held:
+            before = statistics.fmean(o.first_strict or 0.0 for o in held)
+            lines.append(f"| {name} | {len(held)} | {before:.3f} | {statistics.fmean(o.strict for o in held):.3f} |")
+    return lines
