@@ -14,6 +14,7 @@ from proxy.errors import BackendGarbled, BackendRefused
 from proxy.query.term import Literal
 
 COUNT = "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"
+_TEXT_BYTES = 10_000
 COUNT_GRAPHS = "SELECT (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } }"
 
 
@@ -22,24 +23,16 @@ def change_marker(
 ) -> Callable[[Backend], Awaitable[str | None]]:
     """How to ask a backend of *kind*: GraphDB for its size (a number it keeps), all others for counts of triples.
 
-    QLever answers COUNT from its index, others scan for it. Its delta counts (inserted and deleted triples) stand only in the
-    answers to updates, which the proxy sees anyway.
+    QLever answers COUNT from its index, others scan for it; it also names the index it serves, which tells one of as many
+    triples. Its delta counts (inserted and deleted triples) stand only in the answers to updates, which the proxy sees anyway,
+    and behind a token.
     Args:
         headers: host and credential.
     """
 
     async def by_size(backend: Backend) -> str | None:
-        target = f"/repositories/{quote(repository, safe='')}/size".encode("ascii")
-        response = await backend.send(BackendRequest("GET", target, [*headers, (b"accept", b"text/plain")]))
-        status = response.status
-        try:
-            body = b"".join([piece async for piece in response.chunks()])
-        finally:
-            await response.aclose()
-        if status != 200:
-            shown = body[:200].decode("utf-8", "replace")
-            raise BackendRefused("no size", backend=backend.name, status=status, body=shown)
-        return f"size {body.decode('ascii', 'replace').strip()}"
+        target = f"/repositories/{quote(repository, safe='')}/size"
+        return f"size {await _text(backend, target, headers)}"
 
     async def by_count(backend: Backend) -> str | None:
         counts = []
@@ -51,4 +44,32 @@ def change_marker(
             counts.append(n.lexical if isinstance(n, Literal) else "")
         return " ".join(["count", *counts])
 
-    return by_size if kind == "graphdb" else by_count
+    async def by_count_and_index(backend: Backend) -> str | None:
+        counts = await by_count(backend)
+        try:
+            return f"{counts} of {await _text(backend, f'{backend.query_path}?cmd=get-index-id', headers)}"
+        except BackendRefused:  # an older one, or something before it, that knows no commands
+            return counts
+
+    return {"graphdb": by_size, "qlever": by_count_and_index}.get(kind, by_count)
+
+
+async def _text(backend: Backend, target: str, headers: Headers) -> str:
+    """A short text from the backend.
+
+    Raises:
+        BackendRefused: another status than 200.
+    """
+    response = await backend.send(BackendRequest("GET", target.encode("ascii"), [*headers, (b"accept", b"text/plain")]))
+    status, body = response.status, bytearray()
+    try:
+        async for piece in response.chunks():
+            body += piece
+            if len(body) > _TEXT_BYTES:
+                raise BackendGarbled(f"{backend.name} answered {target} with a long text", backend=backend.name)
+    finally:
+        await response.aclose()
+    text = body.decode("utf-8", "replace").strip()
+    if status != 200:
+        raise BackendRefused(f"no answer to {target}", backend=backend.name, status=status, body=text[:200])
+    return text
