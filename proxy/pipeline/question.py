@@ -112,7 +112,7 @@ async def translate(
     found = Correction(first, contest.risk(first))
     fires = found.risk >= settings.correct_above
     gate = {"risk": round(found.risk, 3), "correct_above": settings.correct_above, "fires": fires}
-    account["gate"] = gate
+    account["gate"] = gate | {"query": first.candidate.sparql}
     told("gate", gate | {"words": first.candidate.words, "findings": [_finding(f) for f in first.findings]})
     if fires and switches.corrector:
 
