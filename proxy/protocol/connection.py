@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 import struct
 from collections import deque
@@ -99,6 +100,20 @@ class Request:
         self.keep_alive = True
 
 
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+
+
+def escape_request_line(data: bytes) -> bytes:
+    """Percent-encode what is not ASCII in the request line at the start of *data*.
+
+    Browsers and libraries send a target as RFC 3986 has it; people who write one for curl do not, and nginx passes it on.
+    """
+    line, end, rest = data.partition(b"\r\n")
+    if line.isascii():
+        return data
+    return _NOT_ASCII.sub(lambda byte: b"%%%02X" % byte[0][0], line) + end + rest
+
+
 class ClientConnection(asyncio.Protocol):
     """One connection of a client; made by uvicorn's server, with its configuration and state.
 
@@ -161,6 +176,8 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         is_head = self._reading is None or not self._reading.scope
+        if not data.isascii() and (self._reading is None or self._reading.is_complete):
+            data = escape_request_line(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:

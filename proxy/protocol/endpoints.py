@@ -367,6 +367,9 @@ def forwarded(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tupl
     """The client's end-to-end fields, and who it is (RFC 7239; X-Forwarded-For for those that read only that)."""
     client = scope.get("client")
     own = _own_fields(client[0] if client else "unknown", scope.get("scheme", "http"))
+    if scope.get("http_version") == "1.0" and scope.get("server") and not any(name == b"host" for name, _ in headers):
+        # What it connected to: HTTP/1.1, which we speak to the backend, has to name a host.
+        headers = [(b"host", "{}:{}".format(*scope["server"]).encode("ascii")), *headers]
     kept = [field for field in headers if field[0] not in _CHANGED]
     if len(kept) == len(headers):
         return [*kept, *own]

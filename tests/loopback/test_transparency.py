@@ -152,3 +152,27 @@ def test_request_id_is_taken_over_or_made(serve, stub):
     proxy = serve(stub(answering(OK)).url)
     assert proxy.request("GET", "/sparql?query=ASK%7B%7D", X_Request_ID="abc-1")[1]["x-request-id"] == "abc-1"
     assert proxy.request("GET", "/sparql?query=ASK%7B%7D", X_Request_ID="a b\t")[1]["x-request-id"] not in ("a b", "a b\t")
+
+
+def exchange(proxy, raw):
+    """All that comes back for *raw*, until the end of the connection."""
+    with proxy.connect(raw) as client:
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def test_a_target_with_raw_utf8_arrives_escaped(serve, stub):
+    """People write umlauts into a URL; what the backend gets is the same text, as RFC 3986 has it."""
+    backend = stub(answering(OK))
+    raw = "GET /sparql?query=ASK{?s%20?p%20%27Zürich😀%27} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+    assert exchange(serve(backend.url), raw).startswith(b"HTTP/1.1 200 ")
+    assert backend.requests[0].startswith(b"GET /query?query=ASK{?s%20?p%20%27Z%C3%BCrich%F0%9F%98%80%27} HTTP/1.1\r\n")
+
+
+def test_http_1_0_without_a_host_is_answered(serve, stub):
+    """The backend is asked in HTTP/1.1, which needs a Host; it gets one, and exactly one."""
+    backend = stub(answering(OK))
+    proxy = serve(backend.url)
+    assert exchange(proxy, b"GET /sparql?query=ASK%7B%7D HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    assert exchange(proxy, b"GET /sparql?query=ASK%7B%7D HTTP/1.0\r\nHost: mine\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    hosts = [[line for line in r.lower().split(b"\r\n") if line.startswith(b"host:")] for r in backend.requests]
+    assert hosts == [[b"host: 127.0.0.1:%d" % proxy.port], [b"host: mine"]]
