@@ -70,7 +70,8 @@ class PiiMask(Plugin):
         if (exchange.caller or "anonymous") in self.clear_for or exchange.status in (204, 304):
             return None
         kinds = [value.decode("latin-1") for name, value in exchange.response_headers if name == b"content-type"]
-        if len(kinds) != 1 or not TEXT.fullmatch(kinds[0].strip()):
+        # Where none is named there is no body (or nobody knows what it is): a write that is done must not look refused.
+        if kinds and (len(kinds) > 1 or not TEXT.fullmatch(kinds[0].strip())):
             raise NotAcceptable("an answer that cannot be read cannot be masked: ask for a text format, such as JSON or Turtle")
         return Masked(self)
 

@@ -2,7 +2,7 @@
 
 Exit codes:
   0  done; ``check``: nothing against the query
-  1  ``check``: the query would be rejected; ``ask``: no answer is good enough
+  1  ``check``: the query would be rejected; ``ask``: no answer is good enough; ``plugin test``: a hook failed
   2  wrong usage or configuration, or something failed: one sentence on stderr says what to do
 """
 
@@ -147,6 +147,22 @@ def _index_verify(parsed: argparse.Namespace) -> int:
     return verify_index(_one(parsed), cells=parsed.cells, paths=parsed.paths, seed=parsed.seed, as_json=as_json)
 
 
+def _train_ranker(parsed: argparse.Namespace) -> int:
+    from proxy.commands import train_ranker
+
+    return train_ranker(
+        _config(parsed), parsed.pairs or (), parsed.output, samples=parsed.samples or (), keep=parsed.keep_samples,
+        limit=parsed.limit, from_scratch=parsed.from_scratch, encoder=parsed.cross_encoder, epochs=parsed.epochs,
+        seed=parsed.seed,
+    )  # fmt: skip
+
+
+def _pairs_synth(parsed: argparse.Namespace) -> int:
+    from proxy.commands import synthesize
+
+    return synthesize(_config(parsed), parsed.output, count=parsed.count, seed=parsed.seed)
+
+
 def _config_check(parsed: argparse.Namespace) -> int:
     config = _config(parsed)
     if config.plugins.enabled or config.plugins.options:
@@ -200,6 +216,21 @@ def _key_revoke(parsed: argparse.Namespace) -> int:
     key = revoke_key(_config(parsed), parsed.name)
     print(f"key {key.id} ({key.name}) is revoked; servers notice within a second")
     return DONE
+
+
+def _plugin_new(parsed: argparse.Namespace) -> int:
+    from proxy.trial import new_plugin
+
+    file = new_plugin(_config(parsed), parsed.name)
+    print(f'{file} says which query form was asked; change it (docs/plugins.md), then try it:\n  sparlance plugin test {file}')
+    print(f'and put "{parsed.name}" into enabled under [plugins]')
+    return DONE
+
+
+def _plugin_test(parsed: argparse.Namespace) -> int:
+    from proxy.trial import try_plugin
+
+    return DONE if try_plugin(_config(parsed), parsed.file) else REFUSED
 
 
 def _read(file: str) -> str:
@@ -321,6 +352,7 @@ def parser() -> argparse.ArgumentParser:
     )
     evaluation.add_argument("--language", metavar="TAG", action="append", help="only questions in it (YAML); may be repeated")
 
+    _trains(commands)
     index = commands.add_parser("index", help="What the index knows of a graph.").add_subparsers(
         metavar="ACTION", required=True
     )
@@ -383,6 +415,18 @@ def parser() -> argparse.ArgumentParser:
         plugin, "list", _plugin_list, "List the plugins in the folder and which are on.", "sparlance plugin list"
     )
     _configured(listing)
+    new = _command(plugin, "new", _plugin_new, "Begin a plugin in the folder of plugins.", "sparlance plugin new my_guard")
+    new.add_argument("name", metavar="NAME", help="a name as of a Python module")
+    _configured(new)
+    trial = _command(
+        plugin,
+        "test",
+        _plugin_test,
+        "Send a plugin, with its options, every kind of request on a graph of its own. Exit code 1 if a hook fails.",
+        "sparlance plugin test plugins/my_guard.py",
+    )
+    trial.add_argument("file", metavar="FILE", type=Path, help="the plugin")
+    _configured(trial)
     return made
 
 
@@ -407,6 +451,51 @@ def _keys(actions: Any) -> None:
     listing = _command(actions, "list", _key_list, "List the keys; they themselves are not kept.", "sparlance key list")
     for parser in (new, revoke, listing):
         _configured(parser)
+
+
+def _trains(commands: Any) -> None:
+    actions = commands.add_parser("train", help="Fit models to pairs of questions and queries.").add_subparsers(
+        metavar="MODEL", required=True
+    )
+    ranker = _command(
+        actions,
+        "ranker",
+        _train_ranker,
+        "Fit the ranking of candidate queries, and write it into a folder for [nl] ranker (docs/models.md).",
+        "sparlance train ranker --pairs pairs.jsonl --load graph.ttl -o my-ranker\n"
+        "  sparlance train ranker --pairs GRAPHS --from-scratch --limit 40 --keep-samples samples.jsonl -o ranker",
+    )
+    ranker.add_argument(
+        "--pairs",
+        metavar="PATH",
+        type=Path,
+        action="append",
+        help="JSONL (question, sparql) about the graph of --load or --url, or a folder of graphs; may be repeated",
+    )
+    ranker.add_argument("--samples", metavar="FILE", type=Path, action="append", help="what --keep-samples wrote")
+    ranker.add_argument("--keep-samples", metavar="FILE", type=Path, help="keep what is collected, to fit again quickly")
+    ranker.add_argument("--limit", metavar="N", type=_count, help="questions of each graph at most")
+    ranker.add_argument("--from-scratch", action="store_true", help="do not start from the ranking in force")
+    ranker.add_argument("--cross-encoder", metavar="FOLDER", type=Path, help="train one too, from this MiniLM (extra train)")
+    ranker.add_argument("--epochs", metavar="N", type=_count, default=3, help="of the cross-encoder at most; default 3")
+    ranker.add_argument("--seed", metavar="N", type=int, default=7, help="of the cross-encoder; default 7")
+    ranker.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="where the ranking is written")
+    _reads_from(ranker)
+
+    pairs = commands.add_parser("pairs", help="Pairs of questions and queries, to train on.").add_subparsers(
+        metavar="ACTION", required=True
+    )
+    synth = _command(
+        pairs,
+        "synth",
+        _pairs_synth,
+        "Make pairs about a graph: queries that it supports, in words, kept if the engine finds them again.",
+        "sparlance pairs synth --load graph.ttl --count 200 -o synthetic.jsonl",
+    )
+    synth.add_argument("--count", metavar="N", type=_count, default=200, help="pairs to make; default 200")
+    synth.add_argument("--seed", metavar="N", type=int, default=0, help="another number: other pairs; default 0")
+    synth.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="where they are written, as JSONL")
+    _reads_from(synth)
 
 
 def _command(commands: Any, name: str, run: Any, what: str, example: str) -> argparse.ArgumentParser:

@@ -153,6 +153,14 @@ def test_what_cannot_be_read_is_not_given(plugin, kind):
         plugin.body(Exchange("r", status=200, response_headers=((b"content-type", kind),)))
 
 
+def test_a_write_that_is_done_is_not_refused(server):
+    """Its answer has no body, and no format."""
+    made = server(enabled=("pii_mask",), allow_updates=True)
+    assert made.update("INSERT DATA { <a:s> <a:p> 'a@b.example' }").status_code == 204
+    headers = {"content-type": "text/turtle"}
+    assert made.send("PUT", "/store?graph=g:g", content="<a:s> <a:p> 1 .", headers=headers).status_code == 201
+
+
 @pytest.mark.parametrize(
     "kind",
     [
