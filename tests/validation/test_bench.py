@@ -12,6 +12,7 @@ import pytest
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import IndexSettings
 from proxy.pipeline.distil import distil
+from proxy.pipeline.verify import verify
 from proxy.query.parse import parse
 from proxy.validation.check import check, is_proved_empty
 
@@ -63,3 +64,22 @@ def test_no_answer_is_lost(folder):
                 assert is_empty(query, store), text
     finally:
         distilled.values.close()
+
+
+@pytest.mark.parametrize("method", ["ask", "download"])
+@pytest.mark.parametrize("folder", folders())
+def test_the_index_verifies(folder, method):
+    """Cells of M counted again are the same, and no random path of the live graph is called impossible."""
+
+    async def run():
+        backend = EmbeddedBackend(load(folder))
+        distilled = await distil(backend, IndexSettings(), method=method)
+        try:
+            assert distilled.method == method
+            return await verify(backend, distilled.index, distilled.values, cells=60, paths=100, seed=1)
+        finally:
+            distilled.values.close()
+
+    verdict = asyncio.run(run())
+    assert verdict.is_true, verdict.wrong
+    assert verdict.paths and verdict.cells
