@@ -33,10 +33,11 @@ from proxy.pipeline.filtered import BodyFilters, FilteredResponse, HurriedRespon
 from proxy.pipeline.gateway import in_doubt
 from proxy.pipeline.stack import stack_guard
 from proxy.pipeline.variables import solution_variables
+from proxy.query.effort import TooMuchEffort, limited
 from proxy.query.keywords import holds_keyword
 from proxy.query.model import ParsedOperation, ParsedQuery, ParsedUpdate, QueryForm
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
-from proxy.query.parse import parse
+from proxy.query.parse import is_beyond_limits, parse
 from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed, require_local_graphs
 from proxy.query.touched import touched_properties
 from proxy.validation.check import check, unlike_the_index
@@ -45,8 +46,10 @@ from proxy.validation.finding import Finding, Severity
 CACHED_TEXTS = 2048
 CACHED_TEXT_LIMIT = 16 * 1024
 """Characters; a longer text is parsed anew each time, so that the cache is bounded in bytes too."""
-LONG_TEXT = 64 * 1024
-"""Characters; a longer text is parsed in a worker thread."""
+LONG_TEXT = 2 * 1024
+"""Characters; a longer text is parsed in a worker thread: hostile ones of this length take up to 5 ms."""
+EFFORT_HERE = 1_000
+"""Units (query/effort.py); a check that takes more is made in a worker thread."""
 _PRESENTATION = frozenset(["format", "output", "results", "action", "send", "timeout", "callback", "queryLn"])
 """Parameters about how an answer is given, not about which solutions there are."""
 _READ_METHODS = frozenset(["GET", "HEAD"])
@@ -178,7 +181,7 @@ class SparqlPath:
         """
         operation = exchange.operation
         assert operation is not None
-        if len(operation.text) > CACHED_TEXT_LIMIT:
+        if len(operation.text) > LONG_TEXT and operation.text not in self._parsed:
             return None
         self._parse_into(exchange, operation)
         if exchange.parsed is not None:
@@ -188,7 +191,10 @@ class SparqlPath:
             if index is not None:
                 assert isinstance(exchange.parsed, ParsedQuery)
                 started = time.perf_counter()
-                exchange.findings = self._check_now(operation, exchange.parsed, index)
+                found = self._check_here(operation, exchange.parsed, index)
+                if found is None:
+                    return None
+                exchange.findings = found
                 exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000
                 if self._proof(exchange, operation, index, handling) is not None:
                     return None  # the live graph must agree
@@ -212,7 +218,8 @@ class SparqlPath:
             MalformedQuery: it cannot be parsed. MalformedRequest: it is an update.
         """
         text = operation.text
-        parsed = await asyncio.to_thread(self._parse, text) if len(text) > LONG_TEXT else self._parse(text)
+        await self._parse_elsewhere(text)
+        parsed = await asyncio.to_thread(self._parse, text) if len(text) > CACHED_TEXT_LIMIT else self._parse(text)
         if not isinstance(parsed, ParsedQuery):
             raise MalformedRequest("an update has nothing to check: only queries can be proved empty")
         index = self.dataset.index
@@ -262,7 +269,8 @@ class SparqlPath:
     async def _understand(self, exchange: Exchange, operation: SparqlOperation) -> SparqlOperation:
         if operation.kind is OperationKind.UPDATE and not self._policy.allow_updates:
             raise OperationForbidden("updates are not allowed here (policy.allow_updates, --allow-updates)")
-        if len(operation.text) <= LONG_TEXT:
+        await self._parse_elsewhere(operation.text)
+        if len(operation.text) <= CACHED_TEXT_LIMIT:
             self._parse_into(exchange, operation)
         else:
             await asyncio.to_thread(self._parse_into, exchange, operation)
@@ -281,6 +289,9 @@ class SparqlPath:
         except MalformedQuery as error:
             self._require_harmless(operation, error)
             exchange.verdict = "unparsed"
+            if self.dataset.index is not None and operation.kind is OperationKind.QUERY:
+                reason = b"size" if is_beyond_limits(error) else b"syntax"
+                exchange.added_headers.append((b"sparlance-validation", b"unchecked;reason=" + reason))
         exchange.timings_ms["parse"] = (time.perf_counter() - started) * 1000
 
     def _require_allowed(self, parsed: ParsedOperation, operation: SparqlOperation) -> None:
@@ -306,15 +317,23 @@ class SparqlPath:
         self._parsed.move_to_end(text)
         return known
 
+    async def _parse_elsewhere(self, text: str) -> None:
+        """Parse a long text that will be remembered in a worker thread; the caches belong to the event loop."""
+        if LONG_TEXT < len(text) <= CACHED_TEXT_LIMIT and text not in self._parsed:
+            _remember(self._parsed, text, await asyncio.to_thread(self._attempt, text))
+
+    def _attempt(self, text: str) -> ParsedOperation | MalformedQuery:
+        try:
+            return self._parse_now(text)
+        except MalformedQuery as error:
+            return error.with_traceback(None)
+
     def _parse(self, text: str) -> ParsedOperation:
         if len(text) > CACHED_TEXT_LIMIT:
             return self._parse_now(text)
         known = self._parsed.get(text)
         if known is None:
-            try:
-                known = self._parse_now(text)
-            except MalformedQuery as error:
-                known = error.with_traceback(None)
+            known = self._attempt(text)
             _remember(self._parsed, text, known)
         else:
             self._parsed.move_to_end(text)
@@ -417,20 +436,31 @@ class SparqlPath:
         return proofs[0]
 
     async def _check(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
-        if len(operation.text) > LONG_TEXT:
-            return await asyncio.to_thread(self._find, operation, parsed, index)
-        return self._check_now(operation, parsed, index)
+        known = self._check_here(operation, parsed, index)
+        if known is None:
+            known = await asyncio.to_thread(self._find, operation, parsed, index)
+            if len(operation.text) <= CACHED_TEXT_LIMIT and self._checked_index is index:
+                _remember(self._checked, _key_of(operation, index), known)
+        return known
 
-    def _check_now(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
+    def _check_here(
+        self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex
+    ) -> tuple[Finding, ...] | None:
+        """What is remembered, or found with the effort that the event loop has; None: it takes more."""
         if self._checked_index is not index:
             self._checked.clear()
             self._checked_index = index
-        key = operation.text, operation.dataset, unlike_the_index(operation.parameters, index)
+        key = _key_of(operation, index)
         known = self._checked.get(key)
         if known is None:
-            known = self._find(operation, parsed, index)
-            if len(operation.text) <= CACHED_TEXT_LIMIT:
-                _remember(self._checked, key, known)
+            if len(operation.text) > LONG_TEXT:
+                return None
+            try:
+                with limited(EFFORT_HERE):
+                    known = self._find(operation, parsed, index)
+            except TooMuchEffort:
+                return None
+            _remember(self._checked, key, known)
         else:
             self._checked.move_to_end(key)
         return known
@@ -563,6 +593,10 @@ def summarise(findings: Sequence[Finding]) -> bytes:
     """Findings as a structured field: a list of tokens with parameters (RFC 9651); at most ten."""
     shown = [f"{f.severity};line={f.line};column={f.column}" + (f";rule={f.rule}" if f.rule else "") for f in findings[:10]]
     return ", ".join(shown).encode("ascii", "replace")
+
+
+def _key_of(operation: SparqlOperation, index: SupportIndex) -> tuple[str, DatasetDescription, str | None]:
+    return operation.text, operation.dataset, unlike_the_index(operation.parameters, index)
 
 
 def _remember(cache: OrderedDict, key: object, value: object) -> None:  # type: ignore[type-arg]

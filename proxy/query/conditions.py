@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from proxy.query.effort import reach, spend
 from proxy.query.model import Group, ParsedQuery, Span, TriplePattern
 from proxy.query.term import Iri, Literal, Variable
 
@@ -27,6 +28,11 @@ MAX_PATH_STEPS = 1_000
 """Of all property paths of a query together, as they are taken apart."""
 
 MAX_PARTS = 24
+"""That may fail alone and are looked at."""
+
+_TOO_MANY_ALTERNATIVES = f"more than {MAX_ALTERNATIVES} alternatives"
+_TOO_MANY_CONDITIONS = f"more than {MAX_CONDITIONS:,} conditions"
+TOO_MANY_PATTERNS = f"more than {MAX_PATTERNS} conditions in one alternative"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +197,16 @@ def both(parts: Sequence[Alternatives]) -> Alternatives:
             result = part
             continue
         if len(result) * len(part) > MAX_ALTERNATIVES:
+            reach(_TOO_MANY_ALTERNATIVES)
             continue
         if max(map(len, result)) + max(map(len, part)) > MAX_PATTERNS:
+            reach(TOO_MANY_PATTERNS)
             continue
         size = sum(map(len, result)) * len(part) + sum(map(len, part)) * len(result)
         if size > MAX_CONDITIONS:
+            reach(_TOO_MANY_CONDITIONS)
             continue
+        spend(size // 4)
         result = tuple(a + b for a, b in product(result, part))
     return result
 
@@ -207,5 +217,6 @@ def either(parts: Iterable[Alternatives]) -> Alternatives:
     for part in parts:
         result += part
         if len(result) > MAX_ALTERNATIVES or sum(map(len, result)) > MAX_CONDITIONS:
+            reach(_TOO_MANY_ALTERNATIVES if len(result) > MAX_ALTERNATIVES else _TOO_MANY_CONDITIONS)
             return ANYTHING
     return tuple(result)

@@ -238,7 +238,7 @@ class Tokens:
         """
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise self._error_at(self.starts[self.at], "too deeply nested to analyse")
+            raise self._error_at(self.starts[self.at], f"too deeply nested to analyse: more than {MAX_DEPTH} levels")
 
 
 def joined(parts: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ from proxy.query.conditions import (
     MAX_PARTS,
     MAX_PATH_STEPS,
     MAX_PATTERNS,
+    TOO_MANY_PATTERNS,
     Alternatives,
     Condition,
     Edge,
@@ -30,6 +31,7 @@ from proxy.query.conditions import (
     certain,
     either,
 )
+from proxy.query.effort import reach
 from proxy.query.filters import condition_of, is_known, never_of_a_group, rename_condition
 from proxy.query.grouping import bound_of_some, group_size
 from proxy.query.magic import LIST_PROPERTIES, is_magic
@@ -210,6 +212,7 @@ class _Reader:
         around = [(i, f) for i, f in enumerate([*found, *conditions]) if len(f) == 1]
         for role, inner, at, read in later:
             if len(self.parts) >= MAX_PARTS:
+                reach(f"more than {MAX_PARTS} parts that may fail alone")
                 return
             # a branch of a UNION is not read again: nested ones would be read 2 ** depth times
             whole = (
@@ -317,6 +320,8 @@ class _Reader:
             else:
                 found.append(self.path(s, t.predicate, o, t))
         if simple:
+            if len(simple) > MAX_PATTERNS:
+                reach(TOO_MANY_PATTERNS)
             found.append((tuple(simple[:MAX_PATTERNS]),))
         return found
 
@@ -336,7 +341,10 @@ class _Reader:
     def path(self, s: Place, path: PropertyPath, o: Place, t: TriplePattern) -> Alternatives:
         # ends of ``+`` are read twice, so that nested ones would be read 2 ** depth times
         self._path_steps += 1
-        if self._path_steps > MAX_PATH_STEPS or self._is_opaque(s, o):
+        if self._path_steps > MAX_PATH_STEPS:
+            reach(f"more than {MAX_PATH_STEPS:,} steps of property paths")
+            return ANYTHING
+        if self._is_opaque(s, o):
             return ANYTHING
         match path:
             case Iri():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
 from proxy.query.conditions import Alternatives, Condition, Edge, Part, within
+from proxy.query.effort import noting
 from proxy.query.model import ParsedQuery, QueryForm, Span, TriplePattern, walk
 from proxy.query.operation import DatasetDescription
 from proxy.query.required import required
@@ -58,10 +59,31 @@ def check(
         parameters: of the request. One that changes which triples are seen (``unlike_the_index``) ends all proofs by data.
         fetches_graphs: whether the backend may get the graphs that FROM and the protocol name from the web.
     Returns:
-        Findings in query order, at most one per pattern and place. No findings: nothing to say.
+        Findings in query order, at most one per pattern and place; at the end one for bounds that were reached, if any.
+        No findings: nothing to say.
 
     Source: SPARQL 1.1 Query, section 18.2; docs/validation.md.
     """
+    with noting() as reached:
+        found = _look(query, index, values, dataset, parameters, fetches_graphs)
+    return (*found, _not_analysed(reached)) if reached else found
+
+
+def _not_analysed(bounds: Iterable[str]) -> Finding:
+    message = f"Not analysed in full: {', '.join(bounds)}."
+    evidence = "What is beyond a bound counts for nothing: it is neither proved nor reported."
+    return Finding(Severity.NOT_ANALYSED, "", 1, 1, message, evidence, (), "bound")
+
+
+def _look(
+    query: ParsedQuery,
+    index: SupportIndex,
+    values: ValueIndex | None,
+    dataset: DatasetDescription,
+    parameters: Parameters,
+    fetches_graphs: bool,
+) -> tuple[Finding, ...]:
+    """``check``, but for what was left out."""
     covers = index.covers_named_graphs
     is_described = bool(query.dataset or dataset)
     reads_index = not (is_described and (fetches_graphs or not covers)) and unlike_the_index(parameters, index) is None

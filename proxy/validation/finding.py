@@ -12,11 +12,13 @@ class Severity(StrEnum):
     PROVED_EMPTY: no solution of the query can exist, by the index alone; a live ASK has yet to agree.
     VACUOUS: a part can never contribute (an aggregate over nothing, a dead OPTIONAL or UNION branch).
     SUSPICIOUS: probably not what the author meant (unknown term, unpopulated class); proves nothing.
+    NOT_ANALYSED: nothing against the query; a part of it was left out because a bound was reached.
     """
 
     PROVED_EMPTY = "proved-empty"
     VACUOUS = "vacuous"
     SUSPICIOUS = "suspicious"
+    NOT_ANALYSED = "not-analysed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from proxy.index.normalise import normalise
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
+from proxy.query.effort import spend
 from proxy.query.literals import Family, Interval, family, interval, may_satisfy, spelling
 from proxy.query.term import Literal
 
 MAX_SCALED = 2_000
 """Distinct literals of one pair that are laid out on a scale, once, in some milliseconds; beyond, only the range is used."""
 _MAX_KEPT = 10_000
+_SEARCH = 1_500
+"""What a search for texts alike counts for: up to 5 ms (docs/index.md), and some tenths on most graphs."""
 
 Pair = tuple[str | None, str]
 """A class (None: nodes without one) and a property."""
@@ -129,6 +132,7 @@ class Observed:
         distinct = self._values.distinct(*pair)
         if distinct is None or distinct > MAX_SCALED:
             return True
+        spend(50 + distinct)
         wanted = spelling(text)
         if ignores_case and not wanted.isascii():
             return True  # engines differ in how they fold what is not ASCII
@@ -159,6 +163,7 @@ class Observed:
         if summary is None or summary.distinct is None:
             return None
         if summary.distinct <= MAX_SCALED:
+            spend(50 + 4 * summary.distinct)
             found: list[Interval] = []
             for e in self._values.examples(*pair, limit=MAX_SCALED + 1):
                 if family(e.datatype) is not of:
@@ -195,6 +200,7 @@ class Observed:
 
     def alike(self, pairs: Sequence[Pair], text: str, limit: int = 3) -> list[tuple[str, str | None, str]]:
         """Literals of *pairs* that are spelled most like *text*: (text, language, datatype), best first."""
+        spend(_SEARCH)
         wanted = set(pairs)
         found: dict[tuple[str, str | None, str], None] = {}
         for e, score in self._values.search(text, limit=24):
@@ -204,6 +210,7 @@ class Observed:
 
     def called(self, text: str, limit: int = 3) -> list[str]:
         """The nodes whose names are spelled most like *text*, best first."""
+        spend(_SEARCH)
         found = (e.subject for e, score in self._values.search(text, limit=24) if score >= 0.6 and e.subject is not None)
         return list(dict.fromkeys(found))[:limit]
 

@@ -25,6 +25,7 @@ from proxy.query.conditions import (
     Place,
     Same,
 )
+from proxy.query.effort import reach, spend
 from proxy.query.literals import family, interval, may_be_equal, may_satisfy, spelling
 from proxy.query.term import Iri, Literal, Variable
 from proxy.validation.group_size import most_solutions
@@ -385,11 +386,13 @@ def _is_inconsistent(domains: dict[object, int], arcs: list[tuple[object, Adjace
     at = 0
     while at < len(waiting):
         if at > MAX_STEPS:
+            reach(f"more than {MAX_STEPS:,} steps of a proof")
             return False
         i = waiting[at]
         at += 1
         is_waiting[i] = False
         s, adjacency, o = arcs[i]
+        spend(1 + len(adjacency) // 4)
         before_s, before_o = domains[s], domains[o]
         after_s = after_o = 0
         if s == o:
@@ -416,6 +419,7 @@ def _is_inconsistent(domains: dict[object, int], arcs: list[tuple[object, Adjace
 
 def is_contradicted(conditions: Sequence[Condition], supports: Supports) -> bool:
     """Whether no assignment of graph terms meets all *conditions* at once."""
+    spend(10 + 8 * len(conditions))
     return _Problem(conditions, supports).is_contradicted()
 
 

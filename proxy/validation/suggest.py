@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 
 from proxy.index.support import SupportIndex
+from proxy.query.effort import spend
 from proxy.validation.supports import Supports
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-\s.]+|(?<=[A-Za-z])(?=[0-9])")
@@ -73,6 +74,8 @@ def nearest(iri: str, among: Iterable[str], index: SupportIndex, *, limit: int =
     Args:
         at_least: similarity from 0 to 1 (mean of trigram overlap and edit similarity); less is no suggestion.
     """
+    among = tuple(among)
+    spend(200 + 12 * len(among))
     wanted = _names_of(iri, index)
     overlaps = (
         (max(_dice(w, n) for w in wanted for n in _names_of(candidate, index)), candidate)

@@ -1,6 +1,7 @@
 """The steps of one operation: what passes, what is refused, and what the live graph has to say."""
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 
 import pyoxigraph as ox
@@ -18,6 +19,8 @@ from proxy.plugin.chain import LoadedPlugin, PluginChain
 from proxy.plugin.hooks import Plugin
 from proxy.query.model import QueryForm
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
+from proxy.query.parse import parse
+from proxy.validation.check import check
 
 TURTLE = b"""@prefix e: <http://e/> .
 e:a a e:Person ; e:knows e:b ; e:age 3 . e:b a e:Person ; e:age 4 . e:c a e:City ; e:mayor e:a ."""
@@ -293,3 +296,38 @@ def test_rewritten_update_names_its_graphs():
     request = rewritten(BackendRequest("POST", b"/x", [(b"content-type", b"old"), (b"a", b"1")]), op, path="/update")
     assert request.target == b"/update?using-graph-uri=http%3A%2F%2Fg%20x&using-named-graph-uri=http%3A%2F%2Fn"
     assert request.headers == [(b"a", b"1"), (b"content-type", b"application/sparql-update")]
+
+
+def test_what_was_not_analysed_is_said():
+    """A text beyond the parser's limits, one that is no SPARQL, and a pattern with more alternatives than are looked at."""
+    deep = "SELECT * { " + "{ " * 60 + "?x ?y ?z" + " }" * 60 + " }"
+    assert run(operation(deep))[1].added_headers == [(b"sparlance-validation", b"unchecked;reason=size")]
+    assert run(operation("SELECT nonsense"))[1].added_headers == [(b"sparlance-validation", b"unchecked;reason=syntax")]
+    unions = " ".join("{ ?x e:age ?y } UNION { ?x e:knows ?y }" for _ in range(7))
+    ((name, value),) = run(operation(f"PREFIX e: <http://e/> SELECT * {{ {unions} }}"))[1].added_headers
+    assert name == b"sparlance-validation" and b"not-analysed;line=1;column=1;rule=bound" in value
+
+
+def test_long_texts_are_parsed_and_heavy_ones_checked_off_the_event_loop(monkeypatch):
+    """The thread that works is not the one that serves; what it finds is remembered, and the same."""
+    threads = []
+
+    def noted(function):
+        def call(*args, **more):
+            threads.append((function.__name__, threading.current_thread() is threading.main_thread()))
+            return function(*args, **more)
+
+        return call
+
+    monkeypatch.setattr("proxy.pipeline.sparql.parse", noted(parse))
+    monkeypatch.setattr("proxy.pipeline.sparql.check", noted(check))
+    outcome, *_ = run(operation(EMPTY))
+    assert isinstance(outcome, QueryRejected) and threads == [("parse", True), ("check", True)]
+    threads.clear()
+    many = " ".join(f". ?x{i} e:age ?y" for i in range(150))
+    outcome, *_ = run(operation(EMPTY.replace("}", many + "}")))
+    assert isinstance(outcome, QueryRejected) and threads == [("parse", False), ("check", False)]
+    threads.clear()
+    heavy = " ".join(f"FILTER(?y = {i} || ?x = {i + 1})" for i in range(6))
+    outcome, *_ = run(operation(EMPTY.replace("}", heavy + "}")))
+    assert isinstance(outcome, QueryRejected) and threads == [("parse", True), ("check", True), ("check", False)]

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from proxy.query.parse import parse
-from proxy.validation.check import check
+from proxy.validation.check import check, is_proved_empty
 from proxy.validation.finding import Severity
 
 PREFIX = "PREFIX : <http://library.example/>\n"
@@ -172,3 +172,12 @@ def test_a_large_query_is_checked_in_little_time(text, exact_index):
     started = time.perf_counter()
     check(query, exact_index)
     assert time.perf_counter() - started < 0.5
+
+
+def test_a_bound_that_was_reached_is_said(exact_index):
+    """It is no verdict: the rest is judged as ever."""
+    unions = " ".join("{ ?x :name ?y } UNION { ?x :title ?y }" for _ in range(7))
+    found = check(parse(f"PREFIX : <http://library.example/> SELECT * {{ ?x :isbn ?z {unions} }}"), exact_index)
+    assert found[-1].severity is Severity.NOT_ANALYSED
+    assert found[-1].message == "Not analysed in full: more than 64 alternatives."
+    assert is_proved_empty(found)
