@@ -3,6 +3,7 @@
 
     gate.py collect GRAPHS -o gate.jsonl [--every N] [--part I/N]     run the engine; note traits, answers and what is right
     gate.py fit gate.jsonl… -o proxy/nl/models/gate.json              fit, and print the figures, out of fold
+    gate.py table GRAPHS gate.jsonl… [--fold N] [--no-feedback]       correct nothing, everything, or what the gate says
 
 GRAPHS as for fit_ranking.py. Folds are of whole graphs, and nested: in each, the ranking's weights are fitted on the others,
 the choices on the graphs left out are labelled right or wrong, and from these the gate is fitted, again by folds of graphs.
@@ -11,10 +12,13 @@ the choices on the graphs left out are labelled right or wrong, and from these t
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
+import time
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +31,14 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 # ruff: noqa: E402
 
 from benchmarks.fit_ranking import softmax_fit
+from proxy.nl.engine import QuestionEngine
+from proxy.nl.enumerate import Candidate
 from proxy.nl.evidence import Seen, evidence
 from proxy.nl.gate import Gate
+from proxy.nl.requirements import Requirements
+from proxy.pipeline.contest import Contest, Switches
+from proxy.pipeline.correction import correct
+from proxy.query.operation import Question
 
 FOLDS = 5
 KEPT = 40
@@ -102,6 +112,29 @@ class Case:
 
 def cases(records: list[dict[str, Any]], *, execute: int, l2: float) -> list[Case]:
     """Choose for every question by a ranking that was fitted on other graphs, as the pipeline does, and note what is run."""
+    _, groups = _groups(records)
+    sd = np.maximum(np.concatenate([x for x, _ in groups]).std(axis=0), 0.02)
+    folds = [fold_of(r["kg"]) for r in records]
+    out: list[Case] = []
+    for fold in range(FOLDS):
+        train = [(x / sd, y) for (x, y), f in zip(groups, folds, strict=True) if f != fold and y.any() and not y.all()]
+        weights = softmax_fit(train, np.zeros(len(sd)), l2=l2) / sd
+        for n, record in enumerate(records):
+            if folds[n] == fold:
+                out += _run(n, record, groups[n][0] @ weights, execute)
+    return out
+
+
+def ranking(records: list[dict[str, Any]], *, l2: float) -> dict[str, float]:
+    """Weights of a ranking that is fitted on all *records*."""
+    names, groups = _groups(records)
+    sd = np.maximum(np.concatenate([x for x, _ in groups]).std(axis=0), 0.02)
+    weights = softmax_fit([(x / sd, y) for x, y in groups if y.any() and not y.all()], np.zeros(len(names)), l2=l2) / sd
+    return dict(zip(names, weights.tolist(), strict=True))
+
+
+def _groups(records: list[dict[str, Any]]) -> tuple[list[str], list[tuple[Matrix, NDArray[np.bool_]]]]:
+    """Names of the features, and for each question its candidates' features and which of them are right."""
     names = sorted({k for r in records for c in r["candidates"] for k in c["x"]})
     at = {k: i for i, k in enumerate(names)}
     groups: list[tuple[Matrix, NDArray[np.bool_]]] = []
@@ -111,16 +144,7 @@ def cases(records: list[dict[str, Any]], *, execute: int, l2: float) -> list[Cas
             for k, v in c["x"].items():
                 x[i, at[k]] = v
         groups.append((x, np.array([c["right"] for c in r["candidates"]])))
-    sd = np.maximum(np.concatenate([x for x, _ in groups]).std(axis=0), 0.02)
-    folds = [fold_of(r["kg"]) for r in records]
-    out: list[Case] = []
-    for fold in range(FOLDS):
-        train = [(x / sd, y) for (x, y), f in zip(groups, folds, strict=True) if f != fold and y.any() and not y.all()]
-        weights = softmax_fit(train, np.zeros(len(names)), l2=l2) / sd
-        for n, record in enumerate(records):
-            if folds[n] == fold:
-                out += _run(n, record, groups[n][0] @ weights, execute)
-    return out
+    return names, groups
 
 
 def _run(n: int, record: dict[str, Any], scores: Matrix, execute: int) -> list[Case]:
@@ -236,6 +260,115 @@ def fit(args: argparse.Namespace) -> None:
         args.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+@dataclass(slots=True)
+class Tried:
+    """One question, corrected whatever its risk. steps: of each correction its risk, whether it was accepted, whether right."""
+
+    is_right: bool
+    risk: float
+    made_s: float
+    corrected_s: float
+    steps: list[tuple[float, bool, bool]]
+
+    def at(self, threshold: float) -> tuple[bool, bool]:
+        """Whether it is right, and was corrected, where the gate fires from *threshold* on."""
+        right, risk = self.is_right, self.risk
+        if risk < threshold:
+            return right, False
+        for step_risk, accepted, step_right in self.steps:
+            if accepted:
+                right, risk = step_right, step_risk
+            if risk < threshold:
+                break
+        return right, True
+
+    @property
+    def blindly(self) -> bool:
+        """Whether the last correction is right, had it been taken without asking the gate."""
+        return self.steps[-1][2] if self.steps else self.is_right
+
+
+def table(args: argparse.Namespace) -> None:
+    """Generator alone, everything corrected, and gated, on graphs that neither ranking nor gate has seen."""
+    from benchmarks.questions import Gold, StoreBackend, build, load, run
+    from proxy.nl.gate import Gates
+    from proxy.nl.onnx import OnnxEncoder
+    from proxy.nl.ranker import Ranker
+
+    records = [json.loads(line) for path in args.collected for line in Path(path).read_text().splitlines()]
+    records = [r for r in records if r["candidates"] and fold_of(r["kg"]) != args.fold]
+    found = cases(records, execute=4, l2=args.ranking_l2)
+    wrong = np.array([c.is_wrong for c in found])
+    gates = Gates(*(Gate(*logistic([getattr(c, n) for c in found], wrong, l2=args.l2)) for n in ("executed", "unexecuted")))
+    ranker = Ranker(ranking(records, l2=args.ranking_l2))
+    encoder = OnnxEncoder(threads=1)
+    folders = [p.parent for p in sorted(args.bench.glob("*/graph.nt.gz")) if p.stat().st_size <= args.most_bytes]
+    switches = Switches(execution_feedback=not args.no_feedback)
+    tried: list[Tried] = []
+    for folder in [f for f in folders if fold_of(f.name) == args.fold][: args.graphs]:
+        store, questions = load(folder)
+        engine = build(store, encoder)
+        engine.ranker, engine.gates = ranker, gates
+        backend: Any = StoreBackend(store)
+        for record in questions[args.first :: args.every]:
+            gold = Gold(record, store)
+            if gold.forms:
+
+                def is_right(query: str, gold: Gold = gold, store: Any = store) -> bool:
+                    return gold.is_right(run(store, query))
+
+                tried.append(asyncio.run(_tried(record["question"], engine, backend, switches, is_right)))
+        print(folder.name, len(tried), flush=True)
+    _print_table(tried)
+
+
+async def _tried(text: str, engine: QuestionEngine, backend: Any, switches: Switches, is_right: Callable[[str], bool]) -> Tried:
+    started = time.perf_counter()
+    question = Question(text)
+    proposal = engine.propose(question)
+    contest = Contest(question, engine.schema.index, backend, engine.gates, 10_000, switches)
+    await contest.enter(proposal.candidates, wanted=4, timeout_s=5.0)
+    first = contest.best()
+    if first is None:
+        return Tried(False, 1.0, time.perf_counter() - started, 0.0, [])
+    risk = contest.risk(first)
+    made = time.perf_counter()
+
+    async def revise(requirements: Requirements) -> list[Candidate]:
+        return engine.revise(proposal.understanding, requirements)
+
+    done = await correct(
+        contest, first, risk, proposal.understanding, engine.schema, revise,
+        above=0.0, budget=3, timeout_s=5.0, told=lambda stage, found: None,
+    )  # fmt: skip
+    corrected = time.perf_counter()
+    steps = [(s["risk"], s["accepted"], is_right(s["query"])) for s in done.steps if s["query"] is not None]
+    return Tried(is_right(first.candidate.sparql), risk, made - started, corrected - made, steps)
+
+
+def _print_table(tried: list[Tried]) -> None:
+    n = len(tried)
+    wrong = np.array([not t.is_right for t in tried])
+    made, corrected = sum(t.made_s for t in tried), sum(t.corrected_s for t in tried)
+    print(f"\n{n} questions; AUC {auc(np.array([t.risk for t in tried]), wrong):.3f}\n")
+    heads = ["", "right", "triggered", "recall", "FPR", "time", "triggered: before → after", "wrong: right after"]
+    print(f"| {' | '.join([*heads, 'right: right after'])} |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |")
+    print(f"| generator alone | {1 - wrong.mean():.3f} | | | | {made / n:.2f} s | | | |")
+    blind = np.array([t.blindly for t in tried])
+    cells = f"{blind[wrong].mean():.3f} | {blind[~wrong].mean():.3f} |"
+    print(f"| everything, unasked | {blind.mean():.3f} | 1 | 1 | 1 | {(made + corrected) / n:.2f} s | | {cells}")
+    for name, threshold in [("everything, must outrank", 0.0)] + [(f"gated from {t}", t) for t in (0.25, 0.5, 0.75)]:
+        after = np.array([t.at(threshold)[0] for t in tried])
+        hit = np.array([t.at(threshold)[1] for t in tried])
+        seconds = made + sum(t.corrected_s for t, h in zip(tried, hit, strict=True) if h)
+        before_after = f"{1 - wrong[hit].mean():.3f} → {after[hit].mean():.3f}" if hit.any() else ""
+        print(
+            f"| {name} | {after.mean():.3f} | {hit.mean():.3f} | {hit[wrong].mean():.3f} | {hit[~wrong].mean():.3f} "
+            f"| {seconds / n:.2f} s | {before_after} | {after[wrong].mean():.3f} | {after[~wrong].mean():.3f} |"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
@@ -256,6 +389,18 @@ def main() -> None:
     f.add_argument("--without", type=Path, help="file with the names of graphs to leave out")
     f.add_argument("--execute", type=int, default=4)
     f.set_defaults(run=fit)
+    t = commands.add_parser("table")
+    t.add_argument("bench", type=Path)
+    t.add_argument("collected", nargs="+")
+    t.add_argument("--fold", type=int, default=0, help="the graphs that are held out")
+    t.add_argument("--every", type=int, default=5)
+    t.add_argument("--first", type=int, default=2)
+    t.add_argument("--graphs", type=int, default=1000, help="held-out graphs at most")
+    t.add_argument("--l2", type=float, default=0.01)
+    t.add_argument("--ranking-l2", type=float, default=0.003)
+    t.add_argument("--most-bytes", type=int, default=100_000)
+    t.add_argument("--no-feedback", action="store_true", help="gate and corrector do not see what queries bring")
+    t.set_defaults(run=table)
     args = parser.parse_args()
     args.run(args)
 
