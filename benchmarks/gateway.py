@@ -81,7 +81,7 @@ async def measure(requests: int, rounds: int) -> dict[str, float]:
 
     async def counted(exchange: Exchange, request: BackendRequest) -> BackendResponse:
         exchange.timings_ms = {"parse": 0.1, "queue": 0.0, "backend": 1.0}
-        metrics.observe(exchange, 200, 100, is_broken=False)
+        metrics.observe(exchange, 200, 100, 0.001, is_broken=False)
         return await backend.send(request)
 
     ways: dict[str, Callable[[Exchange, BackendRequest], Awaitable[BackendResponse]]] = {

@@ -182,6 +182,7 @@ class Application:
 
     def numbers(self) -> str:
         """This process's page of ``/-/metrics``."""
+        self._http.flush()
         plugins = self.plugins.plugins
         return expose(
             self.metrics, self.datasets, limits=self.limits, plugins=plugins, worker=self.worker, version=__version__

@@ -102,7 +102,8 @@ class _Lines:
             for line in lines:
                 self._put(line.decode())
             return
-        block, size = [], 0
+        block: list[bytes] = []
+        size = 0
         for line in lines:
             if block and size + len(line) >= ATOMIC_BYTES:
                 self._raw.write(b"\n".join(block) + b"\n")

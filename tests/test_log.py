@@ -40,7 +40,7 @@ def test_the_line_of_a_request_is_like_any_other(is_captured):
     chain = "structlog.configure(processors=[*structlog.get_config()['processors']])\n" if is_captured else ""
     [line] = run(
         f"import time\nfrom proxy import log as ours\n{chain}"
-        "ours.exchange({'path': '/é\\n', 'status': 200, 'total_ms': 1.25, 'request_id': 'r1'}, at_ns=time.time_ns())",
+        "ours.exchanges([({'path': '/é\\n', 'status': 200, 'total_ms': 1.25, 'request_id': 'r1'}, time.time_ns())])",
         format_="json",
     )
     event = json.loads(line)
@@ -53,7 +53,7 @@ def test_the_line_of_a_request_is_like_any_other(is_captured):
 def test_the_time_of_a_line_is_the_time_it_happened():
     """ISO 8601 in UTC to the microsecond, leading zeros kept."""
     [line] = run(
-        "from proxy import log as ours\nours.exchange({}, at_ns=1_000_000_000_000_045_678)", format_="json"
+        "from proxy import log as ours\nours.exchanges([({}, 1_000_000_000_000_045_678)])", format_="json"
     )
     assert json.loads(line)["time"] == "2001-09-09T01:46:40.000045Z"
 

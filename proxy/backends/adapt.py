@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from urllib.parse import parse_qsl, quote, quote_plus
 
 from proxy.backends.base import BackendRequest
@@ -65,7 +66,7 @@ def require_known_values(parameters: Sequence[tuple[str, str]], product: Product
 
 def head_size(request: BackendRequest) -> int:
     """Bytes of request line and fields, about."""
-    return len(request.target) + 16 + sum([len(name) + len(value) + 4 for name, value in request.headers])
+    return len(request.target) + 16 + 4 * len(request.headers) + sum(map(len, chain.from_iterable(request.headers)))
 
 
 def as_post(request: BackendRequest) -> BackendRequest:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from typing import Protocol, runtime_checkable
 
 from proxy.errors import BackendError
@@ -57,16 +58,21 @@ HOP_BY_HOP = frozenset(
 """Fields that are about one connection only (RFC 9110, 7.6.1)."""
 
 
+NAME = itemgetter(0)
+"""The name of a header field."""
+_ONLY_PERSISTENCE = frozenset([b"close", b"keep-alive"])
+
+
 def end_to_end(headers: Headers) -> list[tuple[bytes, bytes]]:
     """Drop hop-by-hop fields and those that Connection names; keep order and repeats. Names must be in lower case."""
+    if HOP_BY_HOP.isdisjoint(map(NAME, headers)):
+        return list(headers)
     kept = [field for field in headers if field[0] not in HOP_BY_HOP]
-    if len(kept) == len(headers):
-        return kept
     named: set[bytes] = set()
     for name, value in headers:
-        if name == b"connection":
-            named.update(token.strip().lower() for token in value.split(b","))
-    if named - {b"close", b"keep-alive"}:
+        if name == b"connection" and value.lower() not in _ONLY_PERSISTENCE:
+            named.update([token.strip().lower() for token in value.split(b",")])
+    if named and named - _ONLY_PERSISTENCE:
         # Nobody may make us drop these by naming them in Connection.
         named -= {b"host", b"content-length", b"content-type", b"authorization", b"accept", b"cache-control"}
         return [field for field in kept if field[0] not in named]
@@ -131,10 +137,6 @@ class StartedResponse(BackendResponse, Protocol):
     def is_head_there(self) -> bool: ...
 
     @property
-    def is_complete(self) -> bool:
-        """Whether the body is complete and taken."""
-
-    @property
     def error(self) -> BackendError | None:
         """Why there will be no head, or no end of the body; None: nothing is wrong so far."""
 
@@ -142,8 +144,12 @@ class StartedResponse(BackendResponse, Protocol):
     def is_unsent(self) -> bool:
         """Whether the request has no connection yet, or met a dead one, and takes a new one (``connect``)."""
 
-    def take(self) -> bytes:
-        """The bytes of the body that have arrived; b"": none. Not to take them slows the backend down."""
+    def news(self) -> tuple[bytes, bool, BackendError | None]:
+        """Take the bytes of the body that have arrived. Not to take them slows the backend down.
+
+        Returns:
+            The bytes, whether they are the last ones, and why there will be no more where they are not.
+        """
 
     def ignore(self) -> None:
         """Call the listener no more; the response is then read like any other."""

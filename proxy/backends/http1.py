@@ -141,6 +141,10 @@ class Connection(asyncio.Protocol):
         """Tell the listener nothing more; ``read`` works from here on."""
         self._listener = None
 
+    def news(self) -> tuple[bytes, bool, BackendError | ConnectionDied | None]:
+        """The bytes of the body that have arrived, whether they are the last ones, and why there will be no more."""
+        return self.take(), self._is_complete, self._error
+
     def take(self) -> bytes:
         """The bytes of the body that have arrived; b"": none."""
         pieces = self._pieces

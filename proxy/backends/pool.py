@@ -93,8 +93,12 @@ class PooledResponse:
         connection = self._connection
         return self._is_connecting if connection is None else isinstance(connection.error, ConnectionDied)
 
-    def take(self) -> bytes:
-        return b"" if self._connection is None else self._connection.take()
+    def news(self) -> tuple[bytes, bool, BackendError | None]:
+        connection = self._connection
+        if connection is None:
+            return b"", self.is_complete, None
+        data, is_last, error = connection.news()
+        return data, is_last, None if error is None else self.error
 
     def ignore(self) -> None:
         if self._connection is not None:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from proxy.backends.adapt import adapt, with_one_type, with_timeout, without
 from proxy.backends.answer import NotADocument, read_boolean, read_solutions
 from proxy.backends.base import (
+    NAME,
     BackendRequest,
     BackendResponse,
     Headers,
@@ -142,7 +143,9 @@ class RemoteBackend:
 
     def sees_what_we_see(self, headers: Headers) -> bool:
         if self._client_authorization != "pass":
-            return not any(name == b"cookie" for name, _ in headers)
+            return b"cookie" not in map(NAME, headers)
+        if _CREDENTIALS.isdisjoint(map(NAME, headers)):
+            return True
         ours = self._authorization.encode("latin-1") if self._authorization else None
         return all(value == ours for name, value in headers if name in _CREDENTIALS)
 

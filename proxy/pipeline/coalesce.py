@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -278,8 +278,9 @@ class Coalescer:
             if share.followers:
                 share.start_hold()
             share.source = source = response.chunks()
+            share.chunks = chunks = []
             async for chunk in source:
-                share.chunks.append(chunk)
+                chunks.append(chunk)
                 share.held += len(chunk)
                 self._held += len(chunk)
                 if share.held > self._share_limit or self._held > self._total_limit:
@@ -319,59 +320,40 @@ class Coalescer:
 
 
 class Share:
-    """One request in flight and what has come of it."""
+    """One request in flight and what has come of it.
 
-    __slots__ = (
-        "_coalescer",
-        "_demand",
-        "_follower_turns",
-        "_hold",
-        "_identify",
-        "_identity",
-        "_leader_turn",
-        "began_at",
-        "chunks",
-        "error",
-        "followers",
-        "has_leader",
-        "held",
-        "is_spent",
-        "name",
-        "response",
-        "source",
-        "state",
-        "taken",
-        "task",
-    )
+    What most of them never change stands on the class, as one is made for every request and hardly any is shared.
+    """
+
+    task: asyncio.Task[None] | None = None
+    response: BackendResponse | None = None
+    source: AsyncIterator[bytes] | None = None
+    chunks: Sequence[bytes] = ()
+    held = 0
+    taken = 0
+    """Bytes that the leader has read of those held."""
+    state = _State.PENDING
+    error: Exception | None = None
+    has_leader = True
+    followers = 0
+    is_spent = False
+    """The leader reads what is not held; nobody can take over from it."""
+    _identity: Hashable = _UNKNOWN
+    _leader_turn: asyncio.Future[None] | None = None
+    _follower_turns: list[asyncio.Future[None]] | None = None
+    _demand: asyncio.Future[None] | None = None
+    _hold: asyncio.TimerHandle | None = None
 
     def __init__(self, coalescer: Coalescer, name: Hashable, identify: Identify | None, began_at: float) -> None:
         self._coalescer = coalescer
         self.name = name
         self._identify = identify
-        self._identity: Hashable = name if identify is None else _UNKNOWN
         self.began_at = began_at
-        self.task: asyncio.Task[None] | None = None
-        self.response: BackendResponse | None = None
-        self.source: AsyncIterator[bytes] | None = None
-        self.chunks: list[bytes] = []
-        self.held = 0
-        self.taken = 0
-        """Bytes that the leader has read of those held."""
-        self.state = _State.PENDING
-        self.error: Exception | None = None
-        self.has_leader = True
-        self.followers = 0
-        self.is_spent = False
-        """The leader reads what is not held; nobody can take over from it."""
-        self._leader_turn: asyncio.Future[None] | None = None
-        self._follower_turns: list[asyncio.Future[None]] = []
-        self._demand: asyncio.Future[None] | None = None
-        self._hold: asyncio.TimerHandle | None = None
 
     @property
     def identity(self) -> Hashable:
-        if self._identity is _UNKNOWN and self._identify is not None:
-            self._identity = self._identify()
+        if self._identity is _UNKNOWN:
+            self._identity = self.name if self._identify is None else self._identify()
         return self._identity
 
     @property
@@ -387,6 +369,8 @@ class Share:
     async def follower_turn(self) -> None:
         if self.state is _State.PENDING:
             turn = asyncio.get_running_loop().create_future()
+            if self._follower_turns is None:
+                self._follower_turns = []
             self._follower_turns.append(turn)
             await turn
 
@@ -425,10 +409,10 @@ class Share:
     def _let_followers_go(self) -> None:
         if self._hold is not None and self.state is not _State.PENDING:
             self._hold.cancel()
-        for turn in self._follower_turns:
+        turns, self._follower_turns = self._follower_turns, None
+        for turn in turns or ():
             if not turn.done():
                 turn.set_result(None)
-        self._follower_turns.clear()
 
     # -- leaving
 
@@ -453,7 +437,7 @@ class Share:
     def drop_chunks(self) -> None:
         self._coalescer._held -= self.held
         self.held = 0
-        self.chunks = []
+        self.chunks = ()
 
 
 class _LedResponse:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from proxy.backends.base import BackendRequest, BackendResponse, Headers, StartedResponse
+from proxy.backends.base import BackendRequest, BackendResponse, StartedResponse
 from proxy.errors import BackendError
 from proxy.pipeline.queue import PlacedResponse
 
@@ -98,28 +98,10 @@ class Flight:
     # -- what its listener may ask
 
     @property
-    def status(self) -> int:
+    def response(self) -> StartedResponse:
+        """The answer, once the listener was told of it."""
         assert self._response is not None
-        return self._response.status
-
-    @property
-    def headers(self) -> Headers:
-        assert self._response is not None
-        return self._response.headers
-
-    @property
-    def error(self) -> BackendError | None:
-        """Why the body will not be completed."""
-        return None if self._response is None else self._response.error
-
-    @property
-    def is_complete(self) -> bool:
-        return self._response is None or self._response.is_complete
-
-    def take(self) -> bytes:
-        """The bytes of the body that have arrived."""
-        assert self._response is not None
-        return self._response.take()
+        return self._response
 
     def release(self) -> None:
         """Let go of place and connection; before the head this gives the question up, within the body its rest."""

@@ -42,7 +42,7 @@ class Metrics:
         self.response_bytes = 0
         self.broken = 0
 
-    def observe(self, exchange: Exchange, status: int, size: int, *, is_broken: bool) -> None:
+    def observe(self, exchange: Exchange, status: int, size: int, total_s: float, *, is_broken: bool) -> None:
         """Count one request that is over. size: bytes of the body. is_broken: the body could not be completed."""
         parsed, operation = exchange.parsed, exchange.operation
         if exchange.question is not None:
@@ -64,7 +64,7 @@ class Metrics:
             stage.total_s += milliseconds / 1000
         if "total" not in stages:
             stages["total"] = Histogram()
-        stages["total"].observe(time.perf_counter() - exchange.started_at)
+        stages["total"].observe(total_s)
 
 
 CLASSES = {n: f"{n}xx" for n in range(1, 6)}

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 
 from proxy.access.file import KeyFile
 from proxy.access.keys import Key, Principal, Role, id_of
+from proxy.backends.base import NAME
 from proxy.errors import NotAuthenticated, OperationForbidden
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.limits import Allowance, Allowances, ClientLimits
@@ -65,7 +66,7 @@ class AccessGate:
                         return
                     if name == API_KEY or id_of(token) is not None:
                         raise NotAuthenticated("this API key is unknown, revoked or expired")
-        exchange.principal = self._anonymous if any(n in _NOT_FROM_HERE for n, _ in headers) else self._local
+        exchange.principal = self._local if _NOT_FROM_HERE.isdisjoint(map(NAME, headers)) else self._anonymous
 
     def limits_of(self, key: Key) -> ClientLimits | None:
         """The account of a key with limits of its own; None: it has those of everybody."""

@@ -73,11 +73,10 @@ class ClientWatch:
 
 def field(headers: Fields, name: bytes) -> str | None:
     """The value of a field, repeats joined by commas (RFC 9110, 5.3); None if it is not there."""
-    found: bytes | None = None
-    for n, value in headers:
-        if n == name:
-            found = value if found is None else found + b", " + value
-    return None if found is None else found.decode("latin-1")
+    found = [value for n, value in headers if n == name]
+    if not found:
+        return None
+    return (found[0] if len(found) == 1 else b", ".join(found)).decode("latin-1")
 
 
 def _require_announced_fits(headers: Fields, limit_bytes: int) -> None:

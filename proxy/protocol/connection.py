@@ -34,6 +34,7 @@ BODY_HIGH_WATER_BYTES = 64 * 1024
 """Of a request body that the application has not read yet; then the client waits."""
 DIRECT_BODY_BYTES = 64 * 1024
 """A longer body goes to the application as it arrives."""
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
 _DIRECT_METHODS = frozenset([b"GET", b"POST"])
 _BAD_REQUEST = b"Invalid HTTP request received."
 
@@ -243,7 +244,7 @@ class ClientConnection(asyncio.Protocol):
         reading.keep_alive = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
         reading.scope = {
             "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "asgi": _ASGI,
             "http_version": version,
             "server": self._server,
             "client": self._client,

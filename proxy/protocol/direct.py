@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from proxy.backends.base import BackendResponse
+from proxy.backends.base import NAME, BackendResponse
 from proxy.errors import BackendError, ProxyError
 from proxy.pipeline.exchange import Exchange
 from proxy.protocol.admission import Admission
 from proxy.protocol.asgi import Scope, field
 from proxy.protocol.endpoints import ANSWER, SparqlEndpoints
-from proxy.protocol.middleware import EXCHANGE, INTERNAL_ERROR, RequestLog, outcome_of, require_one_host, with_own_fields
+from proxy.protocol.middleware import (
+    EXCHANGE,
+    INTERNAL_ERROR,
+    OWN_NAMES,
+    RequestLog,
+    lines_of_own,
+    outcome_of,
+    require_one_host,
+    with_own_fields,
+)
 from proxy.protocol.problems import render, render_internal
 
 if TYPE_CHECKING:
@@ -126,12 +135,15 @@ class DirectExchange:
         if flight is None or (self._connection.is_write_paused and writer.status):
             return
         try:
-            data, error = flight.take(), flight.error
-            is_last = flight.is_complete
+            response = flight.response
+            data, is_last, error = response.news()
             if not writer.status:
                 exchange = self._exchange
-                headers = with_own_fields([*flight.headers, *exchange.added_headers], exchange.request_id)
-                writer.head(flight.status, headers, data if is_last else None)
+                headers = response.headers
+                if exchange.added_headers or not OWN_NAMES.isdisjoint(map(NAME, headers)):
+                    headers = [f for f in (*headers, *exchange.added_headers) if f[0] not in OWN_NAMES]
+                lines = lines_of_own(exchange.request_id)
+                writer.head(response.status, headers, data if is_last else None, lines=lines)
                 if data and not is_last:
                     writer.body(data, is_last=False)
             elif data or is_last:

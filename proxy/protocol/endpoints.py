@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from proxy.access.keys import Role
-from proxy.backends.base import HOP_BY_HOP, BackendRequest, PathKind, end_to_end
+from proxy.backends.base import HOP_BY_HOP, NAME, BackendRequest, PathKind, end_to_end
 from proxy.errors import MethodNotAllowed, OperationForbidden, UnknownPath
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath
@@ -34,7 +34,7 @@ ANSWER = "sparlance.answer"
 READ_METHODS = ("GET", "HEAD")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Route:
     """What a path is. own_path: the backend's, None where the kind of operation decides. expected: None: both kinds."""
 
@@ -42,6 +42,10 @@ class Route:
     own_path: str | None
     kind: PathKind
     expected: OperationKind | None
+
+    @cached_property
+    def own_path_bytes(self) -> bytes | None:
+        return None if self.own_path is None else self.own_path.encode("ascii")
 
 
 class _Read(NamedTuple):
@@ -207,12 +211,12 @@ class SparqlEndpoints:
         backend = route.path.dataset.backend
         names = operation.parameters if operation is not None else read_parameters(query_string, "the query string")
         _require_no_administration(backend.refused_parameters, names)
-        own_path = route.own_path
+        own_path = route.own_path_bytes
         if own_path is None or (operation is not None and route.expected is None):
-            own_path = backend.update_path if is_update else backend.query_path
+            own_path = (backend.update_path if is_update else backend.query_path).encode("ascii")
         exchange.operation = operation
         fields = forwarded(scope, scope["headers"])
-        return BackendRequest(scope["method"], target(own_path.encode("ascii"), query_string), fields, read.body, operation)
+        return BackendRequest(scope["method"], target(own_path, query_string), fields, read.body, operation)
 
     async def _describe(
         self, scope: Scope, route: Route, exchange: Exchange, request: BackendRequest, send: Send
@@ -370,9 +374,8 @@ def forwarded(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tupl
     if scope.get("http_version") == "1.0" and scope.get("server") and not any(name == b"host" for name, _ in headers):
         # What it connected to: HTTP/1.1, which we speak to the backend, has to name a host.
         headers = [(b"host", "{}:{}".format(*scope["server"]).encode("ascii")), *headers]
-    kept = [field for field in headers if field[0] not in _CHANGED]
-    if len(kept) == len(headers):
-        return [*kept, *own]
+    if _CHANGED.isdisjoint(map(NAME, headers)):
+        return [*headers, *own]
     theirs = end_to_end(headers)
     kept = [field for field in theirs if field[0] not in _CONTINUED]
     for name, value in own:

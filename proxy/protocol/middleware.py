@@ -10,11 +10,13 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
+from operator import countOf
 
 import structlog
 
 from proxy import log
+from proxy.backends.base import NAME
 from proxy.errors import MalformedRequest, ProxyError, QueryRejected, RequestError
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.metrics import Metrics
@@ -36,7 +38,8 @@ _CORS = (
         b"content-length, retry-after, sparlance-query, sparlance-risk, sparlance-status, sparlance-validation, x-request-id",
     ),
 )
-_OWN_NAMES = frozenset(
+_OWN_LINES = b"".join([b"%b: %b\r\n" % field for field in _CORS]) + b"x-request-id: "
+OWN_NAMES = frozenset(
     [_ALLOW_ORIGIN, b"access-control-allow-credentials", b"access-control-expose-headers", b"x-request-id"]
 )
 PREFLIGHT_METHODS = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
@@ -52,7 +55,7 @@ class RequestLog:
     def __init__(self, app: App, metrics: Metrics | None = None) -> None:
         self._app = app
         self._metrics = metrics
-        self._ended: list[tuple[Scope, Exchange, int, int, str, float, int]] = []
+        self._ended: list[tuple[Scope, Exchange, int, int, str, bool, float, int]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -109,35 +112,39 @@ class RequestLog:
         self, scope: Scope, exchange: Exchange, status: int, size: int, outcome: str, *, is_broken: bool = False
     ) -> None:
         """Count and log a request that has ended. status: 0: nothing was sent. size: bytes of the body."""
-        if self._metrics is not None:
-            self._metrics.observe(exchange, status, size, is_broken=is_broken)
-        if log.is_info():
-            if not self._ended:
-                asyncio.get_running_loop().call_later(LOG_AFTER_S, self.flush)
-            now_ns, total_s = time.time_ns(), time.perf_counter() - exchange.started_at
-            self._ended.append((scope, exchange, status, size, outcome, total_s, now_ns))
+        if not self._ended:
+            asyncio.get_running_loop().call_later(LOG_AFTER_S, self.flush)
+        total_s = time.perf_counter() - exchange.started_at
+        self._ended.append((scope, exchange, status, size, outcome, is_broken, total_s, time.time_ns()))
 
     def flush(self) -> None:
-        """Write the lines of the requests that have ended."""
+        """Count the requests that have ended, and write their lines."""
         ended, self._ended = self._ended, []
-        for end in ended:
-            _log(*end)
+        metrics, is_logged = self._metrics, log.is_info()
+        lines: list[tuple[dict[str, object], int]] = []
+        for scope, exchange, status, size, outcome, is_broken, total_s, now_ns in ended:
+            if metrics is not None:
+                metrics.observe(exchange, status, size, total_s, is_broken=is_broken)
+            if is_logged:
+                lines.append((_fields(scope, exchange, status, size, outcome, total_s), now_ns))
+        log.exchanges(lines)
 
 
-def _log(
-    scope: Scope, exchange: Exchange, status: int, size: int, outcome: str, total_s: float, ended_ns: int
-) -> None:
+def _fields(
+    scope: Scope, exchange: Exchange, status: int, size: int, outcome: str, total_s: float
+) -> dict[str, object]:
+    """What the log says of a request."""
     operation, parsed = exchange.operation, exchange.parsed
     fields: dict[str, object] = {
         "method": scope["method"],
         "path": scope["path"],
         "status": status,
         "bytes": size,
-        "total_ms": round(total_s * 1000, 2),
+        "total_ms": _hundredths(total_s * 1000),
         "request_id": exchange.request_id,
     }
     for name, ms in exchange.timings_ms.items():
-        fields[name + "_ms"] = round(ms, 2)
+        fields[name + "_ms"] = _hundredths(ms)
     if parsed is not None:
         fields["form"] = str(getattr(parsed, "form", "UPDATE"))
     elif operation is not None:
@@ -152,12 +159,17 @@ def _log(
         fields["source"] = exchange.source
     if outcome:
         fields["outcome"] = outcome
-    log.exchange(fields, at_ns=ended_ns)
+    return fields
+
+
+def _hundredths(number: float) -> float:
+    """Rounded to two digits; ``round`` goes by way of the decimal text, at ten times the cost."""
+    return int(number * 100 + 0.5) / 100
 
 
 def require_one_host(scope: Scope) -> None:
     """Raise MalformedRequest where it is not clear which host is asked (RFC 9112, 3.2)."""
-    if scope.get("http_version") == "1.1" and [name for name, _ in scope["headers"]].count(b"host") != 1:
+    if scope.get("http_version") == "1.1" and countOf(map(NAME, scope["headers"]), b"host") != 1:
         raise MalformedRequest("a request in HTTP/1.1 has exactly one Host field (RFC 9112, 3.2)")
 
 
@@ -168,9 +180,14 @@ def outcome_of(error: ProxyError, exchange: Exchange) -> str:
     return type(error).__name__
 
 
-def with_own_fields(headers: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+def lines_of_own(request_id: str) -> bytes:
+    """What ``with_own_fields`` adds, as it is written."""
+    return b"%b%b\r\n" % (_OWN_LINES, request_id.encode("latin-1"))
+
+
+def with_own_fields(headers: Sequence[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
     """Add the request id and exactly one Access-Control-Allow-Origin, whatever the backend says about either."""
-    kept = [f for f in headers if f[0] not in _OWN_NAMES]
+    kept = [f for f in headers if f[0] not in OWN_NAMES]
     return [*kept, *_CORS, (b"x-request-id", request_id.encode("latin-1"))]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from proxy.protocol.connection import ClientConnection
 
+_FRAMING = frozenset([b"content-length", b"transfer-encoding", b"connection", b"keep-alive"])
 _BODILESS = frozenset([204, 304])
 
 
@@ -43,8 +44,10 @@ class ResponseWriter:
         self.status = self.size = 0
         self.is_over = False
 
-    def head(self, status: int, fields: Iterable[tuple[bytes, bytes]], body: bytes | None = None) -> None:
-        """Write the head; *body*: with all of the body, None: it follows.
+    def head(
+        self, status: int, fields: Iterable[tuple[bytes, bytes]], body: bytes | None = None, *, lines: bytes = b""
+    ) -> None:
+        """Write the head; *body*: with all of the body, None: it follows. lines: further fields, as they are written.
 
         Raises:
             ValueError: a field that cannot be sent, or a body that is not as long as announced.
@@ -52,13 +55,13 @@ class ResponseWriter:
         parts = [_STATUS_LINES[status]]
         self._is_chunked, self._left, is_framed = False, None, False
         for name, value in fields:
-            if name == b"content-length":
-                self._left, is_framed = int(value), True
-            elif name == b"connection" and b"close" in value.lower():
-                self.keep_alive = False
-                continue
-            elif name == b"transfer-encoding":
-                continue  # framing is ours
+            if name in _FRAMING:
+                if name == b"content-length":
+                    self._left, is_framed = int(value), True
+                else:  # the rest is ours
+                    if name == b"connection" and b"close" in value.lower():
+                        self.keep_alive = False
+                    continue
             parts += (name, b": ", value, b"\r\n")
         self.status = status
         if self._is_head or status in _BODILESS:
@@ -71,10 +74,12 @@ class ResponseWriter:
                 self.keep_alive = False
         if not self.keep_alive:
             parts.append(b"connection: close\r\n")
+        n = 1 + (len(parts) - 1) // 4 + (not self.keep_alive) + self._is_chunked
+        parts.append(lines)
         parts.append(b"\r\n")
         written = b"".join(parts)
-        lines = 1 + parts.count(b"\r\n") + (not self.keep_alive) + self._is_chunked
-        if written.count(b"\n") != lines or written.count(b"\r") != lines or b"\0" in written:
+        n += 1 + lines.count(b"\n")
+        if written.count(b"\n") != n or written.count(b"\r") != n or b"\0" in written:
             self.status = 0
             raise ValueError("a field with a line break in it cannot be sent (RFC 9110, 5.5)")
         if body is not None:
