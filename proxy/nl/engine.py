@@ -22,6 +22,7 @@ from proxy.nl.rank import rank
 from proxy.nl.ranker import Ranker, shipped_ranker
 from proxy.nl.readings import links_of
 from proxy.nl.requirements import NONE, Requirements
+from proxy.nl.retrieval import Retriever
 from proxy.nl.schema import Attribute, Schema
 from proxy.nl.shape import sketches
 from proxy.nl.sketch import Item, Sketch
@@ -81,6 +82,7 @@ class QuestionEngine:
         self._settings = settings
         self.schema = Schema(index, Splitter(encoder.ranks), values)
         self.linker = Linker(self.schema, values, encoder)
+        self.retriever = Retriever(self.linker)
         self.ranker = ranker or shipped_ranker()
         self.gates = shipped_gates()
 
@@ -111,6 +113,7 @@ class QuestionEngine:
             "mentions": [_mention(m) for m in mentions],
             "shape": [_shape(s) for s in found[:1]],
             "links": links,
+            "schema": [{"term": r.iri, "score": round(r.score, 3)} for r in self.retriever.retrieve(items, found)],
             "candidates": [
                 {"words": c.words, "score": round(c.score, 3), "query": c.sparql, "note": c.note} for c in ranked[:10]
             ],

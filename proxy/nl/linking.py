@@ -312,7 +312,7 @@ class Linker:
         links = []
         head = self.heads.get(next(iter(wanted))) if len(wanted) == 1 else None
         for c, cosine in zip(self.classes, similar.tolist(), strict=True):
-            lexical = 0.97 if c.iri == head else max(_overlap(wanted, s) for s in self._class_stems[c.iri])
+            lexical = 0.97 if c.iri == head else max(overlap(wanted, s) for s in self._class_stems[c.iri])
             links.append(Link(c, _mix(lexical, cosine)))
         links.sort(key=lambda x: -x.score)
         return links[:limit]
@@ -331,13 +331,13 @@ class Linker:
             cosines = np.maximum(cosines, 0.97 * (self._full @ bare))
         links = []
         for i, a in enumerate(self.attributes):
-            owner = max(self._class_stems[a.subject_class], key=lambda s: _overlap(context or wanted, s))
+            owner = max(self._class_stems[a.subject_class], key=lambda s: overlap(context or wanted, s))
             lexical = 0.0
             for own in self._attribute_stems[i]:
-                lexical = max(lexical, _overlap(wanted, own), 0.97 * _overlap(wanted, own | owner))
+                lexical = max(lexical, overlap(wanted, own), 0.97 * overlap(wanted, own | owner))
                 if context:
                     lexical = max(
-                        lexical, 0.97 * _overlap(wanted | context, own | owner), 0.95 * _overlap(wanted | context, own)
+                        lexical, 0.97 * overlap(wanted | context, own | owner), 0.95 * overlap(wanted | context, own)
                     )
                 if own and own <= wanted and (wanted - own) <= owner:
                     lexical = max(lexical, 1.0)
@@ -346,7 +346,7 @@ class Linker:
             score = _mix(lexical, float(cosines[i]))
             if self._nouns(wanted) <= owner and not any(wanted & own for own in self._attribute_stems[i]):
                 score *= 0.75  # the words name the class, and say nothing about this attribute of it
-            if context and _overlap(context, owner) > 0.6:
+            if context and overlap(context, owner) > 0.6:
                 score += 0.12
             links.append(Link(a, min(score, 1.12)))
         links.sort(key=lambda x: (-x.score, len(x.term.path) if isinstance(x.term, Attribute) else 0))
@@ -397,7 +397,7 @@ def as_number(text: str) -> float | None:
     return float(plain) if re.fullmatch(r"\d+(\.\d+)?", plain) else None
 
 
-def _overlap(a: frozenset[str], b: frozenset[str]) -> float:
+def overlap(a: frozenset[str], b: frozenset[str]) -> float:
     """F1 of two sets of words; words that begin alike count half."""
     if not a or not b:
         return 0.0
