@@ -128,7 +128,7 @@ _FINDING = {
     "type": "object",
     "required": ["severity", "pattern", "line", "column", "message", "evidence", "suggestions"],
     "properties": {
-        "severity": {"type": "string", "enum": ["proved-empty", "vacuous", "suspicious"]},
+        "severity": {"type": "string", "enum": ["proved-empty", "vacuous", "suspicious", "not-analysed"]},
         "pattern": _TEXT,
         "line": {"type": "integer"},
         "column": {"type": "integer"},
