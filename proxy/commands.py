@@ -577,6 +577,66 @@ def evaluate(
     return asyncio.run(run())
 
 
+# -- train, pairs
+
+
+def train_ranker(
+    config: Config,
+    pairs: Sequence[Path],
+    output: Path,
+    *,
+    samples: Sequence[Path],
+    keep: Path | None,
+    limit: int | None,
+    from_scratch: bool,
+    encoder: Path | None,
+    epochs: int,
+    seed: int,
+) -> int:
+    """Fit a ranking, write it into the folder *output*, and print its model card."""
+    from proxy.train import train_ranker as train
+    from proxy.training.crossencoder import Recipe
+    from proxy.training.fitting import Source
+
+    if not pairs and not samples:
+        raise ConfigError("pairs", "nothing to train on: name a file or folder with --pairs, or --samples")
+    _quiet(config)
+    source = Source(encoder, Recipe(epochs=epochs, seed=seed)) if encoder is not None else None
+    progress = ProgressLine(sys.stderr)
+    try:
+        card = train(
+            config, pairs, output, samples=samples, keep=keep, limit=limit, from_scratch=from_scratch, source=source,
+            command="sparlance train ranker", told=progress,
+        )  # fmt: skip
+    finally:
+        progress.end()
+    print(card, end="")
+    return DONE
+
+
+def synthesize(config: Config, output: Path, *, count: int, seed: int) -> int:
+    """Write synthetic pairs about the graph that *config* serves."""
+    from proxy.train import synthesize as make
+
+    require_source(config)
+    _quiet(config)
+    progress = ProgressLine(sys.stderr)
+    try:
+        made, tried = make(config, output, count=count, seed=seed, told=progress)
+    finally:
+        progress.end()
+    _say(f"sparlance: {made} pairs in {output}; {tried} wordings were tried")
+    return DONE if made else FAILED
+
+
+def _quiet(config: Config) -> None:
+    """Log errors only: what goes wrong is raised as one sentence, and the event would say it twice."""
+    from proxy.log import configure
+
+    if config.log.level != "debug":
+        configure(msgspec.structs.replace(config.log, level="error"))
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell, with a rule under the heads."""
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
