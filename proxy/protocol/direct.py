@@ -110,7 +110,7 @@ def afresh(exchange: Exchange) -> Exchange:
 class DirectExchange:
     """One request and its flight; told of news by both sides."""
 
-    __slots__ = ("_connection", "_exchange", "_lane", "_request", "_writer", "flight", "limits")
+    __slots__ = ("_connection", "_exchange", "_is_over", "_lane", "_request", "_writer", "flight", "limits")
 
     def __init__(
         self,
@@ -127,6 +127,7 @@ class DirectExchange:
         self._exchange = exchange
         self.flight: Flight | None = None
         self.limits: ClientLimits | None = None
+        self._is_over = False
 
     # -- told by the flight
 
@@ -204,6 +205,9 @@ class DirectExchange:
         self._writer.head(status, with_own_fields(headers, self._exchange.request_id), body)
 
     def _end(self, outcome: str, *, error: ProxyError | None = None, is_broken: bool = False, is_gone: bool = False) -> None:
+        if self._is_over:
+            return  # a connection that we abort tells us that it is lost
+        self._is_over = True
         flight, self.flight = self.flight, None
         if flight is not None:
             flight.release()
