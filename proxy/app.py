@@ -83,13 +83,17 @@ class Generation:
         self.plugins = plugins
         self.requests = 0
         self._empty = asyncio.Event()
-        if "index_refreshed" in plugins.active:
-            for dataset in datasets:
-                dataset.notify = plugins.index_refreshed
         self.paths = {dataset.name: SparqlPath(dataset, plugins) for dataset in datasets}
         self.questions = {name: QuestionAnswers(path) for name, path in self.paths.items()}
         self.limits = limits or make_limits(config.limits)
         self.gate = make_gate(config)
+
+    async def listen(self) -> None:
+        """Have the plugins told of each new index from now on, and of those that serve already."""
+        for dataset in self.datasets:
+            dataset.notify = self.plugins.index_refreshed if "index_refreshed" in self.plugins.active else None
+            if dataset.notify is not None and dataset.index is not None:
+                await dataset.notify(dataset.name, dataset.index)
 
     def serve(self, pages: Pages) -> None:
         """Put *pages* beside the datasets' own paths; once, before the first request."""
@@ -244,6 +248,7 @@ class Application:
         except BaseException:
             await _close(made)
             raise
+        await new.listen()
         for dataset in made:
             dataset.start()
         await _built(made)
@@ -273,6 +278,7 @@ class Application:
             PluginError: a plugin failed.
         """
         await self.plugins.startup()
+        await self.current.listen()
         for dataset in self.datasets:
             dataset.start()
 

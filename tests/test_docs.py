@@ -12,7 +12,7 @@ import pytest
 
 import proxy
 from proxy.app import create_app
-from proxy.cli import parser
+from proxy.cli import main, parser
 from proxy.config import load_config
 from proxy.demo.tour import stops
 from proxy.errors import ConfigError
@@ -176,10 +176,34 @@ def test_the_guard_of_the_page_lets_others_pass(examples, text, form):
     "options", [{}, {"predicates": []}, {"predicates": "a:b"}, {"predicates": ["a:b"], "variables": "no"}, {"predicate": []}]
 )
 def test_the_guard_of_the_page_checks_its_options(tmp_path, options):
-    """As the page tells plugins to: ValueError, which names the table."""
+    """As the page tells: by its Options, and the error names the table."""
     (tmp_path / "forbid_predicate.py").write_text(plugin_examples()["forbid_predicate"], encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"^plugins\.forbid_predicate: "):
+    with pytest.raises(ConfigError, match=r"^plugins\.forbid_predicate"):
         load_plugins(tmp_path, enabled=["forbid_predicate"], options={"forbid_predicate": options})
+
+
+@pytest.mark.parametrize("name", ["query_form", "forbid_predicate"])
+def test_the_page_can_be_followed(tmp_path, monkeypatch, name, capsys):
+    """What stands there, saved as it says, is tried by the command that it names, and nothing is wrong with it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / f"{name}.py").write_text(plugin_examples()[name], encoding="utf-8")
+    [settings] = re.findall(r"```toml\n(\[plugins\]\n.*?)```", read("docs/plugins.md"), re.DOTALL)
+    if name == "forbid_predicate":
+        (tmp_path / "config.toml").write_text(settings, encoding="utf-8")
+    assert main(["plugin", "test", f"plugins/{name}.py"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", available(ROOT / "plugins"))
+def test_plugins_use_what_the_page_says_and_no_more(name):
+    """Public names of ``proxy``; so whoever reads the page can write what is there."""
+    used = set()
+    for node in ast.walk(tree_of((ROOT / "plugins" / f"{name}.py").read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == "proxy":
+            assert node.module == "proxy"
+            used |= {alias.name for alias in node.names}
+        assert not (isinstance(node, ast.Import) and any(alias.name.startswith("proxy") for alias in node.names))
+    assert used <= set(proxy.__all__)
 
 
 def test_what_a_plugin_may_import_is_there():

@@ -2,6 +2,8 @@
 
 import pytest
 
+from proxy.config import load_config
+
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 DATA = "".join(
     f"<a:{i}> {TYPE} <a:Person> .\n<a:{i}> <a:knows> <a:{i + 1}> .\n<a:{i}> <a:age> \"{i}\" .\n" for i in range(60)
@@ -82,6 +84,27 @@ def test_the_refusal_names_the_parts(statuses):
 def test_a_join_passes(statuses, text):
     """As does a part that has few solutions, and what stops at its LIMIT."""
     assert statuses[text].status_code == 200
+
+
+def test_a_guard_that_is_turned_on_later_knows_the_index(server):
+    """After a reload of the settings, the index that serves already is told to it, not only the next one."""
+    made = server(data=DATA)
+    made.settings = "[nl]\nenabled = false\n[validation]\npolicy = 'off'\n"
+
+    async def use(client):
+        app = client.app
+        await app.datasets[0].built()
+        statuses = [(await client.post("/query", data={"query": CROSS[0]})).status_code]
+        for enabled in (["cost_guard"], []):
+            text = (made.folder / "config.toml").read_text(encoding="utf-8")
+            text = f"{text.rpartition('enabled = ')[0]}enabled = {enabled}\n[plugins.cost_guard]\nmax_rows = 1000\n"
+            (made.folder / "config.toml").write_text(text, encoding="utf-8")
+            app.reread = lambda: load_config(made.folder / "config.toml")
+            await app.reload()
+            statuses.append((await client.post("/query", data={"query": CROSS[0]})).status_code)
+        return statuses
+
+    assert made.run(use) == [200, 400, 200]
 
 
 def test_without_an_index_everything_passes(server):
