@@ -32,6 +32,7 @@ _PREFIXES = (
     "repository:",
     # Virtuoso and Blazegraph, behind the generic backend
     "http://www.openlinksw.com/schemas/bif#",
+    "nodeID:",  # a blank node by its label
     "bif:",
     "http://www.bigdata.com/rdf",
 )

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from proxy.query.operation import DatasetDescription
-from proxy.query.term import Iri, Literal, Variable
+from proxy.query.term import XSD, Iri, Literal, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,9 +460,17 @@ def walk(node: Any, *, into_exists: bool = True, into_subselect: bool = True) ->
             stack.append(getattr(current, name))
 
 
+_PLAIN_FUNCTIONS = (XSD, "http://www.w3.org/2005/xpath-functions", "http://www.opengis.net/def/function/geosparql/")
+
+
 def holds_aggregate(expression: Expression) -> bool:
-    """Whether *expression* computes an aggregate at its own level (not inside EXISTS)."""
-    return any(isinstance(n, Aggregate) for n in walk(expression, into_exists=False))
+    """Whether *expression* computes an aggregate at its own level (not inside EXISTS), or may: engines have aggregates of
+    their own, called like functions by IRI."""
+    return any(
+        isinstance(n, Aggregate)
+        or (isinstance(n, FunctionCall) and isinstance(n.name, Iri) and not n.name.value.startswith(_PLAIN_FUNCTIONS))
+        for n in walk(expression, into_exists=False)
+    )
 
 
 def is_relative(iri: Iri) -> bool:

@@ -9,6 +9,7 @@ from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
 from proxy.query.conditions import Alternatives, Condition, Edge, Part, within
 from proxy.query.effort import noting
+from proxy.query.magic import is_magic
 from proxy.query.model import ParsedQuery, QueryForm, Span, TriplePattern, walk
 from proxy.query.operation import DatasetDescription
 from proxy.query.required import required
@@ -84,6 +85,9 @@ def _look(
     fetches_graphs: bool,
 ) -> tuple[Finding, ...]:
     """``check``, but for what was left out."""
+    described = dataset or query.dataset
+    if any(is_magic(Iri(g)) for g in (*described.default_graphs, *described.named_graphs)):
+        return ()  # a graph that makes the backend answer otherwise: with a count, without inference
     covers = index.covers_named_graphs
     is_described = bool(query.dataset or dataset)
     reads_index = not (is_described and (fetches_graphs or not covers)) and unlike_the_index(parameters, index) is None

@@ -16,6 +16,8 @@ _FAMILIES = (NUMERIC, TEMPORAL, frozenset((BOOLEAN,)))
 """Datatypes whose literals may be equal in value. Outside them engines compare in different ways: any literal will do."""
 
 _MAX_KEPT = 100_000
+_SKOLEM = "/.well-known/genid/"
+"""In an IRI that some stores read as a blank node (RDF 1.1 Concepts, section 3.5)."""
 
 Adjacency = tuple[tuple[int, int], ...]
 """(subject kind as a bit, object kinds as bits) of one property."""
@@ -83,7 +85,7 @@ class Supports:
         """Kinds of those of *iris* that are nodes; 0: none is."""
         table, found = self.index.nodes, 0
         for iri in iris if table is not None else ():
-            kind = table.kind(iri) if table is not None else None
+            kind = table.kind(iri) if table is not None and _SKOLEM not in iri else UNKNOWN_KIND
             if kind == UNKNOWN_KIND:
                 return self.nodes
             if kind is not None:
