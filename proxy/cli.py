@@ -163,6 +163,24 @@ def _pairs_synth(parsed: argparse.Namespace) -> int:
     return synthesize(_config(parsed), parsed.output, count=parsed.count, seed=parsed.seed)
 
 
+def _pairs_lint(parsed: argparse.Namespace) -> int:
+    from proxy.commands import lint_pairs
+
+    return lint_pairs(_one(parsed), parsed.files)
+
+
+def _pairs_import(parsed: argparse.Namespace) -> int:
+    from proxy.commands import import_pairs
+
+    return import_pairs(_one(parsed), parsed.files)
+
+
+def _pairs_split(parsed: argparse.Namespace) -> int:
+    from proxy.commands import split_pairs
+
+    return split_pairs(parsed.files, parsed.output, share=parsed.share)
+
+
 def _config_check(parsed: argparse.Namespace) -> int:
     config = _config(parsed)
     if config.plugins.enabled or config.plugins.options:
@@ -496,6 +514,36 @@ def _trains(commands: Any) -> None:
     synth.add_argument("--seed", metavar="N", type=int, default=0, help="another number: other pairs; default 0")
     synth.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="where they are written, as JSONL")
     _reads_from(synth)
+
+    kinds = "JSONL, JSON or TEXT2SPARQL YAML"
+    lint = _command(
+        pairs,
+        "lint",
+        _pairs_lint,
+        "Say what is wrong with pairs on this graph. Exit code 1 if one cannot be used.",
+        "sparlance pairs lint mine.jsonl --load graph.ttl",
+    )
+    lint.add_argument("files", metavar="FILE", type=Path, nargs="+", help=kinds)
+    _reads_one(lint)
+    taken = _command(
+        pairs,
+        "import",
+        _pairs_import,
+        "Put pairs into the memory that questions are answered with ([nl] memory).",
+        "sparlance pairs import mine.jsonl --config config.toml",
+    )
+    taken.add_argument("files", metavar="FILE", type=Path, nargs="+", help=kinds)
+    _reads_one(taken)
+    parted = _command(
+        pairs,
+        "split",
+        _pairs_split,
+        "Part pairs into train.jsonl and test.jsonl, no template of a query in both.",
+        "sparlance pairs split mine.jsonl --share 0.2 -o split",
+    )
+    parted.add_argument("files", metavar="FILE", type=Path, nargs="+", help=kinds)
+    parted.add_argument("--share", metavar="X", type=_share, default=0.2, help="of the pairs, to test with; default 0.2")
+    parted.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="where both files are written")
 
 
 def _command(commands: Any, name: str, run: Any, what: str, example: str) -> argparse.ArgumentParser:

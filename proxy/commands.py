@@ -637,6 +637,50 @@ def _quiet(config: Config) -> None:
         configure(msgspec.structs.replace(config.log, level="error"))
 
 
+def lint_pairs(config: Config, files: Sequence[Path]) -> int:
+    """Say what is wrong with a user's pairs on this graph; fails if one cannot be used."""
+    from proxy.pairs import lint, read
+
+    pairs = read(files)
+
+    async def run() -> int:
+        async with _dataset(config, nl=False) as dataset:
+            return await lint(pairs, dataset, print)
+
+    bad = asyncio.run(run())
+    _say(f"sparlance: {len(pairs)} pairs, {bad} of them cannot be used")
+    return REFUSED if bad else DONE
+
+
+def import_pairs(config: Config, files: Sequence[Path]) -> int:
+    """Put a user's pairs into the memory of the dataset; those that do not fit the graph are left out, and said."""
+    from proxy.pairs import read, remember
+
+    pairs = read(files)
+
+    async def run() -> tuple[int, list[str]]:
+        async with _dataset(config, nl=False) as dataset:
+            return await remember(pairs, dataset)
+
+    held, left_out = asyncio.run(run())
+    for line in left_out:
+        print(line)
+    _say(f"sparlance: {len(pairs) - len(left_out)} of {len(pairs)} pairs taken; the memory holds {held}")
+    return DONE if len(left_out) < len(pairs) else REFUSED
+
+
+def split_pairs(files: Sequence[Path], folder: Path, *, share: float) -> int:
+    """Write train.jsonl and test.jsonl, which have no template of a query in common."""
+    from proxy.pairs import read, split, write
+
+    train, test = split(read(files), share=share)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / "train.jsonl", train)
+    write(folder / "test.jsonl", test)
+    _say(f"sparlance: {len(train)} pairs in {folder / 'train.jsonl'}, {len(test)} in {folder / 'test.jsonl'}")
+    return DONE
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell, with a rule under the heads."""
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]

@@ -33,7 +33,7 @@ ALLOWED = {
     "demo": {"query"},
 }
 # the parts that put the others together
-EVERYBODY = {"ablation", "app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys", "train", "cli", "commands", "__main__", "trial"}
+EVERYBODY = {"ablation", "app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys", "pairs", "train", "cli", "commands", "__main__", "trial"}
 AT_START = {"__init__"}  # proxy/__init__.py: names for plugins, loaded on first use
 
 ON_DISK = ["proxy/index/archive.py", "proxy/pipeline/journal.py"]  # what they read may be damaged: checked against types
