@@ -36,12 +36,23 @@ def written(path: Path, made: Distilled, **more) -> Path:
     return path
 
 
+def same_tables(a: SupportIndex, b: SupportIndex) -> bool:
+    """Which IRIs are nodes, and what nodes have together."""
+    known = [(i.nodes, i.features) for i in (a, b)]
+    if None in (*known[0], *known[1]):
+        return known[0] == known[1]
+    (x, f), (y, g) = known
+    arrays = [(x.prints, y.prints), (x.kinds, y.kinds), (f.pairs, g.pairs)]
+    same = (f.classes, f.properties, f.unknown) == (g.classes, g.properties, g.unknown)
+    return same and all(np.array_equal(p, q) for p, q in arrays)
+
+
 def same_index(a: SupportIndex, b: SupportIndex) -> bool:
     arrays = all(
         np.array_equal(getattr(a, n), getattr(b, n)) for n in ("instances", "subject", "property", "object", "count")
     )
     rest = "kinds properties are_kinds_exact class_predicate incomplete vocabulary multiplicity languages built_at epoch"
-    return arrays and all(getattr(a, n) == getattr(b, n) for n in [*rest.split(), "covers_named_graphs"])
+    return arrays and same_tables(a, b) and all(getattr(a, n) == getattr(b, n) for n in [*rest.split(), "covers_named_graphs"])
 
 
 def dump(values: ValueIndex) -> list[str]:
