@@ -71,6 +71,9 @@ def assemble(
                 if needs_group:
                     group_by.append(columns[-1].var)
                 continue
+            if s.is_optional and s.aggregate is None and not needs_group:
+                columns.append(Column(p.shown_if_any(node(a.subject_class), a)))
+                continue
             var = (p.attribute if s.aggregate is Aggregate.COUNT else p.shown)(node(a.subject_class), a)
             columns.append(
                 Column(var, s.aggregate, s.is_distinct, a.is_text_number and s.aggregate not in (None, Aggregate.COUNT))
@@ -118,7 +121,7 @@ def assemble(
         absent.append(_absent(plan, absent_walk, p, node(plan.classes()[0]), node))
     if plan.also:
         _repeat(plan, tree, p, nodes)
-    pattern = Pattern(tuple(p.triples), tuple(p.filters), tuple(absent), either, tuple(p.bindings))
+    pattern = Pattern(tuple(p.triples), tuple(p.filters), tuple(absent), either, tuple(p.bindings), tuple(p.optional))
     if plan.besides is not None:
         return _besides(plan.besides, pattern, columns, schema, language)
     if plan.is_ask:

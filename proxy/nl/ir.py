@@ -84,13 +84,14 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A group: triples, filters, groups of which no solution may exist, and groups of which one must match (UNION)."""
+    """A group: triples, filters, groups of which no solution may exist, of which one must match (UNION), that may miss."""
 
     triples: tuple[Triple, ...] = ()
     filters: tuple[Filter, ...] = ()
     absent: tuple[Pattern, ...] = ()
     either: tuple[Pattern, ...] = ()
     bindings: tuple[Binding, ...] = ()
+    optional: tuple[Pattern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def iris(query: Query) -> Iterator[str]:
         for f in pattern.filters:
             if f.against is not None:
                 yield from iris(f.against)
-        for inner in (*pattern.absent, *pattern.either):
+        for inner in (*pattern.absent, *pattern.either, *pattern.optional):
             yield from of_pattern(inner)
 
     yield from of_pattern(query.pattern)
@@ -251,6 +252,8 @@ class _Renderer:
         for t in dict.fromkeys(pattern.triples):
             verb = "a" if t.property == RDF_TYPE else self._iri(t.property)
             lines.append(f"{indent}?{t.subject} {verb} {self._term(t.object)} .")
+        for inner in pattern.optional:
+            lines += [f"{indent}OPTIONAL {{", *self._pattern(inner, indent + "  "), f"{indent}}}"]
         for b in pattern.bindings:
             operands = [self._number(v, t) for v, t in zip(b.operands, b.are_texts, strict=True)]
             lines.append(f"{indent}BIND({f' {b.operator} '.join(operands)} AS ?{b.var})")

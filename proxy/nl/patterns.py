@@ -23,6 +23,7 @@ class Patterns:
     triples: list[Triple] = field(default_factory=list)
     filters: list[Filter] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
+    optional: list[Pattern] = field(default_factory=list)
     values: dict[tuple[str, tuple[str, ...]], str] = field(default_factory=dict)
 
     def name(self, words: str) -> str:
@@ -83,6 +84,16 @@ class Patterns:
         var = self.name(a.words[0])
         self.values[node, a.path] = var
         self.triples.append(Triple(here, a.path[-1], var))
+        return var
+
+    def shown_if_any(self, node: str, a: Attribute) -> str:
+        """As ``shown``, without asking for it: by OPTIONAL, unless the attribute is in the pattern already."""
+        if (node, a.path) in self.values:
+            return self.shown(node, a)
+        part = Patterns(self.schema, self.language, self.names)
+        var = part.shown(node, a)
+        self.values[node, a.path] = var
+        self.optional.append(Pattern(tuple(part.triples), tuple(part.filters), bindings=tuple(part.bindings)))
         return var
 
     def reached(self, node: str, a: Attribute) -> str:

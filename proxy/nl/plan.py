@@ -12,11 +12,12 @@ from proxy.query.term import Literal
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One thing the answer shows: an attribute, or a class (its instances, or their number)."""
+    """One thing the answer shows: an attribute, or a class (its instances, or their number). is_optional: if there is one."""
 
     term: Attribute | ClassTerm
     aggregate: Aggregate | None = None
     is_distinct: bool = False
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

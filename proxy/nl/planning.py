@@ -83,8 +83,16 @@ class Planner:
         items, anchors = self.items, self.anchors
         shown = tuple(c.value for c in chosen if isinstance(c.value, Shown))
         shown = tuple(dict.fromkeys(shown))
-        if sketch.note == EVERYTHING and len(shown) == 1 and isinstance(shown[0].term, ClassTerm):
-            shown = self._everything(shown[0].term) or shown
+        if sketch.note == EVERYTHING:
+            about = [self.schema.classes[s.term.iri] for s in shown if isinstance(s.term, ClassTerm)]
+            if not sketch.select:
+                # "Everything about X": the class of what is called so.
+                named = [c.value.attribute for c in chosen if isinstance(c.value, Condition)]
+                about = [self.schema.classes[a.subject_class] for a in named if a == self.schema.name_of(a.subject_class)]
+            if len(about) == 1:
+                shown = self._everything(about[0]) or shown
+        if sketch.is_last_optional and len(shown) > 1 and isinstance(shown[-1].term, Attribute):
+            shown = (*shown[:-1], replace(shown[-1], is_optional=True))
         sorting = next((c.value for c in chosen if isinstance(c.value, Sorting)), None)
         if any(c.value == "shown" for c in chosen) and shown:
             first = shown[0].term if isinstance(shown[0].term, Attribute) else self.schema.name_of(shown[0].term.iri)
@@ -214,13 +222,13 @@ class Planner:
                 yield replace(base, anchors=positives, absent_class=class_), scores | {"absent_guess": 1.0}
 
     def _everything(self, class_: ClassTerm) -> tuple[Shown, ...]:
-        """All that every instance has, so that asking for it leaves none out; what names it comes first."""
+        """All that instances have, what not every one has by OPTIONAL; what names them comes first."""
         held = [
-            a for a in self.schema.attributes_of.get(class_.iri, ())
-            if a.count >= class_.instances and a not in self.schema.relations and not a.operator
+            a for a in self.schema.attributes_of.get(class_.iri, ()) if a not in self.schema.relations and not a.operator
         ]  # fmt: skip
         name = self.schema.name_of(class_.iri)
-        return tuple(Shown(a) for a in sorted(held, key=lambda a: a != name)[:_ATTRIBUTES_MOST])
+        first = sorted(held, key=lambda a: (a != name, a.count < class_.instances))[:_ATTRIBUTES_MOST]
+        return tuple(Shown(a, is_optional=a.count < class_.instances) for a in first)
 
     def _is_said_by_attribute(self, anchor: Anchor, plan: Plan) -> bool:
         """Whether the anchor's words belong to an attribute that the plan uses ("country code" names no country)."""

@@ -19,6 +19,7 @@ from proxy.nl.ordering import grouping, sorting, superlative
 from proxy.nl.showing import select
 from proxy.nl.sketch import EVERYTHING, Item, Ordering, Sketch, Slot
 
+_IF_ANY = r"\b(if (there is )?(any|one|available|known|present|given|they have (any|one))|where (available|known|given))\b"
 _OF_COUNTS = (Aggregate.AVG, Aggregate.MIN, Aggregate.MAX)
 _INFORMATION = frozenset("info information details data attributes fields columns".split())
 
@@ -28,7 +29,7 @@ def sketches(items: Sequence[Item]) -> list[Sketch]:
     first = read(items)
     found = [first]
     if (whole := _everything(items, first)) is not None:
-        found = [whole, first]
+        found = [whole, first] if whole.select else [whole]
     end = next((i for i, item in enumerate(items[:-1]) if item.text in (".", "?", "!")), None)
     later = tuple(s for s in first.select if end is not None and s.at > end)
     if later and len(later) < len(first.select) and not any(s.aggregate for s in first.select):
@@ -87,6 +88,8 @@ def _everything(items: Sequence[Item], first: Sketch) -> Sketch | None:
         if said and words[i + 1 : i + 2] and words[i + 1] in ("about", "on", "of", "for", "regarding"):
             cur = Cursor(items)
             text, _, end = cur.phrase(i + 2)
+            if any(x.kind == "value" for x in items[i + 2 :]):
+                return replace(first, select=(), note=EVERYTHING)
             if text:
                 return replace(first, select=(Slot(text, "", i + 2, end),), note=EVERYTHING)
     return None
@@ -118,4 +121,5 @@ def read(items: Sequence[Item]) -> Sketch:
         is_both=bool(re.search(r"\bboth\b|\bas well as\b|\balso\b", text)),
         is_distinct=bool(re.search(r"\b(distinct|different|unique)\b", text)),
         is_ask=is_ask,
+        is_last_optional=bool(re.search(_IF_ANY, text)),
     )

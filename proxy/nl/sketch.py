@@ -76,7 +76,10 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """One reading of the question. *negated_from*: position of the item from which on things must be absent."""
+    """One reading of the question. *negated_from*: position of the item from which on things must be absent.
+
+    is_last_optional: what is shown last is shown where there is one ("and their phone, if any").
+    """
 
     select: tuple[Slot, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
@@ -87,4 +90,5 @@ class Sketch:
     is_both: bool = False
     is_distinct: bool = False
     is_ask: bool = False
+    is_last_optional: bool = False
     note: str = ""

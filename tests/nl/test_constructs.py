@@ -96,3 +96,35 @@ def test_union_and_binding_and_outer_aggregate_are_rendered() -> None:
     assert "SELECT (AVG(?numberOfX) AS ?averageNumberOfX) WHERE {\n  {\n    SELECT (COUNT(?x)" in render(counted)
     for query in (text, render(Query(pattern, (Column("d"),))), render(counted)):
         ox.Store().query(query)
+
+
+PARTLY = """
+@prefix : <http://clubs.example/terms/> .
+@prefix d: <http://clubs.example/data/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+d:a a :Member ; rdfs:label "Ada Berg" ; :age 30 ; :phone "11" .
+d:b a :Member ; rdfs:label "Bea Dahl" ; :age 40 .
+d:c a :Member ; rdfs:label "Cy Ek" ; :age 50 ; :phone "13" .
+"""
+
+
+def test_what_is_asked_for_if_any_may_be_missing(encoder: OnnxEncoder) -> None:
+    """ "If any" keeps those without; without it, they are left out."""
+    store = store_of(PARTLY)
+    engine = engine_of(store, encoder)
+    asked = answer(engine, store, "List the ages and phones of all members, if any.")
+    plain = answer(engine, store, "List the ages and phones of all members.")
+    assert isinstance(asked, list)
+    assert isinstance(plain, list)
+    assert set(asked) == {("30", "11"), ("40", None), ("50", "13")}
+    assert set(plain) == {("30", "11"), ("50", "13")}
+
+
+def test_all_information_about_one_thing(encoder: OnnxEncoder) -> None:
+    """Every attribute of its class, the name first, and what it lacks stays unbound."""
+    store = store_of(PARTLY)
+    engine = engine_of(store, encoder)
+    assert answer(engine, store, "Show all information about Bea Dahl.") == [("Bea Dahl", "40", None)]
+    found = answer(engine, store, "Show all information about members.")
+    assert isinstance(found, list)
+    assert len(found) == 3
