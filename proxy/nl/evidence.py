@@ -39,6 +39,8 @@ _ENGINE = (
     "known_missed", "condition_precision", "order_precision", "group_precision", "bridges", "nodes", "owners",
     "owners_anchored", "anchors_missed", "edges_said", "shown_anchored", "default_shown", "absent_guess", "composite",
     "longer_join", "other_join", "order_rows", "order_count", "select", "value", "comparison", "order", "group", "both_said",
+    "residual_most", "residual_sum", "residual_noun", "residual_asked", "residual_name", "mentions_unknown", "mentions_unused",
+    "owner_unsaid",
 )  # fmt: skip
 """Features of the ranking that say how well a query fits, and so whether it is right."""
 
