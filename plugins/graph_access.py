@@ -10,10 +10,11 @@ A query that names no dataset gets one: the graphs of its key, merged as the def
 backend itself keeps ``GRAPH ?g``, paths and sub-queries inside; Sparlance-Graphs tells. One that names its dataset (FROM, or
 the parameters of the protocol) may name the graphs of its key only. The default graph of the store belongs to nobody but "*".
 
-Refused for all but "*": DESCRIBE, whose extent is the backend's choice; SERVICE, which could lead back to the backend;
-extension functions and search predicates, which may read past the dataset; parameters that are not known to be harmless;
-transactions; questions and the pages /-/index, /-/ttql, /-/check, which tell of the whole graph; what cannot be parsed. The
-index does not check their queries, because what it suggests could name what is hidden.
+What is sent is written anew from the parse tree, so that the backend reads what was judged. Refused for all but "*":
+DESCRIBE, whose extent is the backend's choice; SERVICE, which could lead back to the backend; extension functions and search
+predicates, which may read past the dataset; parameters that are not known to be harmless; transactions; questions and the
+pages /-/index, /-/ttql, /-/check, which tell of the whole graph; what cannot be parsed. The index does not check their
+queries, because what it suggests could name what is hidden.
 """
 
 import re
@@ -44,6 +45,7 @@ from proxy import (
     TriplePattern,
     is_magic,
     is_relative,
+    render,
     walk,
 )
 
@@ -139,6 +141,7 @@ class GraphAccess(Plugin):
             raise OperationForbidden("DESCRIBE may tell of any graph; ask with CONSTRUCT")
         self.require_inside(query, readable)
         assert exchange.operation is not None
+        exchange.replace_query(render(query))  # what was judged is what is sent, in parameters of our own writing
         described = [d for d in (exchange.operation.dataset, query.dataset) if d]
         for dataset in described:
             self.require_all((*dataset.default_graphs, *dataset.named_graphs), readable)
@@ -170,6 +173,7 @@ class GraphAccess(Plugin):
         if readable is None and writable is None:
             return
         assert exchange.operation is not None
+        exchange.replace_query(render(update))
         for operation in update.operations:
             match operation:
                 case InsertData(quads) | DeleteData(quads):

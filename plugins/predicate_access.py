@@ -9,8 +9,9 @@ Decided on the parse tree. Refused is every triple pattern and property path wit
 reach a predicate without naming it: variables in its place, negated property sets, DESCRIBE, paths that may have no step
 between two variables (they list every node), SERVICE, search predicates, extension functions, parameters that are not known
 to be harmless, the graph store, updates of whole graphs, transactions, questions, the pages /-/index, /-/ttql, /-/check, and
-what cannot be parsed. The index does not check these queries, because what it suggests could name what is hidden. What an
-inference makes of a hidden predicate (a super-property) is another predicate: list it, too.
+what cannot be parsed. What is sent is written anew from the tree. The index does not check these queries, because what it
+suggests could name what is hidden. What an inference makes of a hidden predicate (a super-property) is another predicate:
+list it, too.
 """
 
 from dataclasses import replace
@@ -45,6 +46,7 @@ from proxy import (
     ZeroOrOnePath,
     is_magic,
     is_relative,
+    render,
     walk,
 )
 
@@ -102,11 +104,13 @@ class PredicateAccess(Plugin):
             case ParsedQuery() as query:
                 # A template names predicates that it makes, and reads none. All else may: EXISTS stands in projections, too.
                 self.require_readable(replace(query, template=()))
-            case ParsedUpdate(operations=operations):
-                for operation in operations:
+                exchange.replace_query(render(query))  # what was judged is what is sent: no other parser may read it otherwise
+            case ParsedUpdate() as update:
+                for operation in update.operations:
                     if not isinstance(operation, InsertData | DeleteData | DeleteWhere | Modify):
                         raise OperationForbidden("this changes whole graphs, with predicates that are not for everybody")
                     self.require_readable(operation)
+                exchange.replace_query(render(update))
             case _:
                 raise OperationForbidden("the text cannot be parsed, so nobody can say which predicates it reads")
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     )
     from proxy.query.operation import DatasetDescription, OperationKind, Question, SparqlOperation
     from proxy.query.parse import parse
+    from proxy.query.render import render
     from proxy.query.term import Iri, Literal, Variable
     from proxy.validation.finding import Finding, Severity
 
@@ -127,6 +128,7 @@ __all__ = [
     "is_relative",
     "parse",
     "refusal",
+    "render",
     "walk",
 ]
 
@@ -191,6 +193,7 @@ _HOMES = {
     "is_relative": "proxy.query.model",
     "parse": "proxy.query.parse",
     "refusal": "proxy.plugin.hooks",
+    "render": "proxy.query.render",
     "walk": "proxy.query.model",
 }
 

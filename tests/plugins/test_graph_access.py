@@ -3,6 +3,8 @@
 The test of every attack is noninterference: the answer must be the same, whether the hidden data are there or not.
 """
 
+from urllib.parse import unquote
+
 import pytest
 
 OPEN = """
@@ -99,7 +101,13 @@ SELECT * { ?s <a:p> ?o LATERAL { SELECT * { GRAPH ?g { ?s <a:q> ?z } } } }
 SELECT * { GRAPH <g:open> { ?s <a:p> ?o } GRAPH <g:hidden> { ?s <a:p> ?o2 } }
 SELECT * { GRAPH <g:open> { GRAPH <g:hidden> { ?s ?p ?o } } }
 SELECT * { GRAPH ?g { ?s <a:p> ?o . GRAPH ?h { ?s ?q ?z } } }
+SELECT * FROM <g:open> { ?s <a:p> ?o FILTER(STR(?o) != '\\u0027 #') GRAPH <g:hidden> { ?s ?p ?x } FILTER(?s = ?sNEWLINE) }
+SELECT (STR('\\u0027 #') AS ?x) FROM <g:hidden> { ?s ?p ?o FILTER(STR(?oNEWLINE) != '') }
+SELECT * { ?s <a:p> ?o # \\u000A } GRAPH <g:hidden> {NEWLINE}
+SELECT * { ?s <a:p> ?o # \u2028 GRAPH <g:hidden> { ?s ?p ?x }NEWLINE}
+SELECT * { ?s <a:p> ?o FILTER(?o != "\\\\\\u0022 ) GRAPH <g:hidden> { ?s ?p ?x } #")NEWLINE}
 """.strip().splitlines()
+ATTACKS = [text.replace("NEWLINE", "\n") for text in ATTACKS]
 
 
 def both(server, *, key: str, use) -> tuple:
@@ -278,6 +286,16 @@ def test_what_is_allowed_is_answered(server, text, rows):
     response = made.ask(text, key="ann", accept="text/csv")
     assert sorted(response.text.split()[1:]) == rows
     assert response.headers.get("sparlance-graphs") == (None if "FROM" in text else "<g:open>")
+
+
+def test_what_is_sent_is_what_was_judged(server):
+    """Written anew from the tree, with the dataset in parameters of our own: a backend that splits parameters at ";" or reads
+    escapes another way reads nothing else than the guard did."""
+    made = server(data=OPEN + HIDDEN, enabled=("graph_access",), options=OPTIONS, keys=KEYS)
+    text = "PREFIX a: <a:> SELECT ?o FROM <g:open> { a:s <a:\\u0070> ?o } # a comment"
+    response = made.ask(text, key="ann", accept="text/csv", format="csv;default-graph-uri=g:hidden")
+    sent = unquote(response.headers["sparlance-query"])
+    assert response.text.split() == ["o", "open"] and "#" not in sent and "\\u" not in sent and "<a:p>" in sent
 
 
 def test_the_one_who_may_read_all_is_left_alone(server):

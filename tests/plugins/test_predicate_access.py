@@ -95,6 +95,10 @@ PREFIX e: <http://e/> SELECT * { ?s e:name << ?a ?b ?c >> }
 SELECT * { ?s <http://www.ontotext.com/connectors/lucene#query> "SECRET" }
 PREFIX e: <http://e/> SELECT * { ?s e:salary ?o ; }}
 PREFIX e: <http://e/> SELECT * { ?s e:salary{1,2} ?o }
+SELECT * { ?s <http://e/name> ?o FILTER(STR(?o) != '\\u0027 #') ?s <http://e/salary> ?x FILTER(?s = ?sNEWLINE) }
+SELECT * { ?s <http://e/name> ?o # \\u000A } ?s <http://e/salary> ?x {NEWLINE}
+SELECT * { ?s <http://e/name> ?o # \\u0023 \u2028 ?s <http://e/salary> ?xNEWLINE}
+SELECT * { ?s <http://e/name> ?o . ?s <http://e/na\\u003E ?x ; <http://e/salary> ?x }
 """.strip().splitlines()
 ATTACKS = [text.replace("NEWLINE", "\n") for text in ATTACKS]
 
