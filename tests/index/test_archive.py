@@ -153,7 +153,7 @@ from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import IndexSettings
 from proxy.index import archive
 from proxy.pipeline.distil import distil
-made = asyncio.run(distil(EmbeddedBackend.load([{str(LIBRARY)!r}]), IndexSettings()))
+made = asyncio.run(distil(EmbeddedBackend.load([{str(LIBRARY)!r}]), IndexSettings(), method="download"))
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) // 3}, {resource.RLIM_INFINITY}))
 try:
