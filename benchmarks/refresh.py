@@ -1,6 +1,6 @@
-"""Does a rebuild slow requests down? Paired windows with and without one, in front of a real Oxigraph server.
+"""Does a rebuild slow requests down? Paired windows with and without one, before a real Oxigraph server or a store of ours.
 
-python -m benchmarks.refresh [--triples N] [--windows N] [--seconds N] [--method ask|download] [--duty F]
+python -m benchmarks.refresh [--triples N] [--windows N] [--seconds N] [--method ask|download] [--duty F] [--embedded [--here]]
 
 One client asks small queries through Sparlance, one after another, 50 a second. Windows alternate: quiet, rebuild, quiet, ….
 A window's figures are over all of its requests; the pairs' differences are what counts, as the machine is never quite quiet.
@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.graphs import EX, write
@@ -50,22 +52,36 @@ def call(port: int, method: str) -> dict[str, object]:
     return found
 
 
-def measure(options: argparse.Namespace) -> None:
+@contextmanager
+def source(file: Path, *, is_embedded: bool) -> Iterator[list[str]]:
+    """Options of ``serve`` that say where the data are."""
     from tests.servers.oxigraph import Oxigraph
+
+    if is_embedded:
+        yield ["--load", str(file)]
+        return
+    with Oxigraph(files=[file]) as server:
+        yield ["--url", server.url]
+
+
+def measure(options: argparse.Namespace) -> None:
     from tests.servers.process import free_port
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "graph.nt")
         write("plain-200", options.triples, file)
-        with Oxigraph(files=[file]) as server:
+        with source(file, is_embedded=options.embedded) as where:
             port = free_port()
             settings = Path(folder, "config.toml")
             settings.write_text(
                 f'[index]\ndirectory = "{folder}"\nmethod = "{options.method}"\nduty = {options.duty}\npoll_s = 0.0\n'
                 f'[nl]\nenabled = false\n[log]\nlevel = "error"\n[cache]\nenabled = false\n'
             )
-            command = [sys.executable, "-m", "proxy", "serve", "--config", str(settings)]
-            command += ["--url", server.url, "--port", str(port)]
+            command = [sys.executable, "-m", "proxy"]
+            if options.here:  # a snapshot of any size is small
+                code = "import proxy.rebuild as r, proxy.cli as c; r.HERE_MOST_BYTES = 1 << 60; raise SystemExit(c.main())"
+                command = [sys.executable, "-c", code]
+            command += ["serve", "--config", str(settings), *where, "--port", str(port)]
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             try:
                 while True:
@@ -105,6 +121,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--method", choices=("ask", "download"), default="ask")
     parser.add_argument("--duty", type=float, default=0.25)
+    parser.add_argument("--embedded", action="store_true", help="a store in the server's own process")
+    parser.add_argument("--here", action="store_true", help="rebuild in that process too, as it was before")
     measure(parser.parse_args())
 
 

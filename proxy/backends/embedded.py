@@ -11,6 +11,8 @@ against the limit of queries at a time until it ends.
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -59,6 +61,7 @@ LIMIT_DEPTH = 20_000
 """What a stack of ``workers.STACK_BYTES`` holds, several times over, of every construct (docs/decisions.md)."""
 SNAPSHOT_S = 600.0
 """How long a snapshot may take; one of 1 M triples takes seconds."""
+SNAPSHOT_NICE = 19
 QUADS = ("n-quads", "trig", "json-ld")
 _SD = "http://www.w3.org/ns/sparql-service-description#"
 T = TypeVar("T")
@@ -108,6 +111,7 @@ class EmbeddedBackend:
         self._queue_s = queue_s
         self._max_queries = max_queries
         self._workers = Workers(max_queries)
+        self._snapshots = Workers(1)
         self._turns = asyncio.Semaphore(max_queries)
         self.running = 0
 
@@ -148,7 +152,13 @@ class EmbeddedBackend:
         Raises:
             OSError: it cannot be written. BackendTimeout
         """
-        await self._call(lambda: self._store.dump(str(path), ox.RdfFormat.N_QUADS), SNAPSHOT_S)
+
+        def run() -> None:
+            # In Linux priority is each thread's own; there is no way back, so this thread does nothing else.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), SNAPSHOT_NICE)
+            self._store.dump(str(path), ox.RdfFormat.N_QUADS)
+
+        await self._call(run, SNAPSHOT_S, self._snapshots)
 
     # -- what a backend is
 
@@ -247,6 +257,7 @@ class EmbeddedBackend:
 
     async def aclose(self) -> None:
         self._workers.close()
+        self._snapshots.close()
 
     # -- queries
 
@@ -357,7 +368,7 @@ class EmbeddedBackend:
         self.running -= 1
         self._turns.release()
 
-    async def _call(self, run: Callable[[], T], timeout_s: float) -> T:
+    async def _call(self, run: Callable[[], T], timeout_s: float, workers: Workers | None = None) -> T:
         """Run *run* in a thread. Out of time, it is left alone, and keeps its turn until it ends."""
         await self._take_turn()
         loop = asyncio.get_running_loop()
@@ -378,7 +389,7 @@ class EmbeddedBackend:
                 value, error = None, detached(exc)
             tell(loop, finish, value, error)
 
-        self._workers.submit(job)
+        (workers or self._workers).submit(job)
         try:
             async with asyncio.timeout(timeout_s):
                 return await done
