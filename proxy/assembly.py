@@ -15,8 +15,6 @@ from proxy.backends.base import Backend
 from proxy.backends.loading import Progress as LoadProgress
 from proxy.config import Config
 from proxy.errors import ConfigError
-from proxy.index.support import SupportIndex
-from proxy.indexing import make_upkeep
 from proxy.pipeline.cache import CacheStore, MemoryStore, ResponseCache
 from proxy.pipeline.dataset import Dataset, MakeEngine
 from proxy.pipeline.gateway import Gateway
@@ -25,6 +23,7 @@ from proxy.protocol.access import AccessGate, is_loopback
 
 if TYPE_CHECKING:
     from proxy.config import CacheSettings, LimitSettings
+    from proxy.index.support import SupportIndex
     from proxy.index.values import ValueIndex
     from proxy.nl.engine import QuestionEngine
     from proxy.nl.onnx import OnnxEncoder
@@ -55,16 +54,19 @@ def make_dataset(
         ConfigError
     """
     is_own = backend is None if is_configured is None else is_configured
-    upkeep = make_upkeep(config, name, is_configured=is_own, rebuilds_elsewhere=True)
     backend = backend or make_backend(config, load_progress)
-    is_indexed = config.index.enabled
+    is_indexed, upkeep = config.index.enabled, None
+    if is_indexed:
+        from proxy.indexing import make_upkeep  # late: a proxy without an index needs no arrays
+
+        upkeep = make_upkeep(config, name, is_configured=is_own, rebuilds_elsewhere=True)
     return Dataset(
         name=name,
         backend=backend,
         settings=config,
         gateway=Gateway(name, backend, config, cache=make_cache(config.cache)),
-        distil=upkeep.build if is_indexed else None,
-        upkeep=upkeep if is_indexed else None,
+        distil=None if upkeep is None else upkeep.build,
+        upkeep=upkeep,
         make_engine=engine_maker(config, encoders) if is_indexed and config.nl.enabled else None,
     )
 

@@ -172,7 +172,7 @@ def test_the_table_would_notice():
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("proxy.app", ["onnxruntime", "transformers", "tokenizers", "torch"]),
+        ("proxy.app", ["onnxruntime", "transformers", "tokenizers", "torch", "numpy", "rapidfuzz", "pyoxigraph"]),
         ("proxy.cli", ["onnxruntime", "transformers", "starlette", "uvicorn", "httpx", "pyoxigraph", "numpy"]),
         ("proxy", ["starlette", "structlog", "numpy", "pyoxigraph"]),
     ],

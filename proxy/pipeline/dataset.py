@@ -19,17 +19,17 @@ import structlog
 
 from proxy.backends.base import Backend
 from proxy.errors import BackendBusy, BackendError, ProxyError
-from proxy.index.support import SupportIndex
 from proxy.pipeline.gateway import Gateway
 from proxy.pipeline.own import OwnQueries
-from proxy.pipeline.ttql import TtqlKeeper
 
 if TYPE_CHECKING:
     from proxy.config import Config
+    from proxy.index.support import SupportIndex
     from proxy.index.values import ValueIndex
     from proxy.nl.engine import QuestionEngine
     from proxy.pipeline.memory import MemoryKeeper
     from proxy.pipeline.refresh import Upkeep
+    from proxy.pipeline.ttql import TtqlKeeper
 
 RETRY_FIRST_S = 2.0
 RETRY_MOST_S = 60.0
@@ -56,9 +56,9 @@ class Distilled(Protocol):
 
 Distil = Callable[[Backend, Progress, int], Awaitable[Distilled]]
 """(backend, progress, epoch of the index to be built) → indexes."""
-Notify = Callable[[str, SupportIndex], Awaitable[None]]
+Notify = Callable[[str, "SupportIndex"], Awaitable[None]]
 """(name of the dataset, its index); must not raise."""
-MakeEngine = Callable[[SupportIndex, "ValueIndex"], "QuestionEngine"]
+MakeEngine = Callable[["SupportIndex", "ValueIndex"], "QuestionEngine"]
 
 
 class BuildState(StrEnum):
@@ -146,7 +146,6 @@ class Dataset:
     _task: asyncio.Task[None] | None = None
     _checking: asyncio.Task[None] | None = None
     _retired: list[ValueIndex] = field(default_factory=list)
-    ttql: TtqlKeeper = field(init=False)
     reading: OwnQueries = field(init=False)
     """The backend for what we read ourselves, patiently: the index, and what is derived from it."""
     checking: OwnQueries = field(init=False)
@@ -154,13 +153,22 @@ class Dataset:
     trying: OwnQueries = field(init=False)
     """The backend for what a question tries, which a client waits for."""
     _memory: MemoryKeeper | None = field(default=None, init=False)
+    _ttql: TtqlKeeper | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.ttql = TtqlKeeper(self)
         if self.gateway is UNMADE:
             self.gateway = Gateway(self.name, self.backend, self.settings)
         own = partial(OwnQueries, self.backend, self.gateway.queue, orphan_bound_s=self.settings.load.orphan_bound_s)
         self.reading, self.checking, self.trying = own(is_timed_whole=False), own(), own(is_asked_for=True)
+
+    @property
+    def ttql(self) -> TtqlKeeper:
+        """The description of the graph, made when somebody asks for it."""
+        if self._ttql is None:
+            from proxy.pipeline.ttql import TtqlKeeper  # late: it brings in what only an index needs
+
+            self._ttql = TtqlKeeper(self)
+        return self._ttql
 
     @property
     def memory(self) -> MemoryKeeper | None:
@@ -186,7 +194,8 @@ class Dataset:
             if self._checking is not None:
                 self._checking.cancel()
             await asyncio.gather(self._task, *filter(None, [self._checking]), return_exceptions=True)
-        await self.ttql.aclose()
+        if self._ttql is not None:
+            await self._ttql.aclose()
         for values in (*self._retired, *([self.values] if self.values is not None else [])):
             values.close()
         await self.gateway.aclose()

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
 from proxy.backends.base import BackendRequest, BackendResponse, Headers
@@ -26,7 +26,6 @@ from proxy.errors import (
     QueryRejected,
     RequestError,
 )
-from proxy.index.support import SupportIndex
 from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.filtered import BodyFilters, FilteredResponse, HurriedResponse, out_of_time
@@ -40,8 +39,10 @@ from proxy.query.operation import DatasetDescription, OperationKind, SparqlOpera
 from proxy.query.parse import is_beyond_limits, parse
 from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed, require_local_graphs
 from proxy.query.touched import touched_properties
-from proxy.validation.check import check, unlike_the_index
 from proxy.validation.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from proxy.index.support import SupportIndex
 
 CACHED_TEXTS = 2048
 CACHED_TEXT_LIMIT = 16 * 1024
@@ -424,7 +425,7 @@ class SparqlPath:
     ) -> Finding | None:
         """The finding that would refuse the query, to be confirmed; None: there is none, and the others are told in a field."""
         findings, parsed = exchange.findings, exchange.parsed
-        if operation.parameters and (unlike := unlike_the_index(operation.parameters, index)) is not None:
+        if (unlike := _unlike(operation, index)) is not None:
             exchange.added_headers.append((b"sparlance-validation", f"unchecked;parameter={unlike}".encode("ascii")))
         if not findings:
             return None
@@ -466,6 +467,8 @@ class SparqlPath:
         return known
 
     def _find(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
+        from proxy.validation.check import check  # late: a proxy without an index needs no arrays
+
         return check(
             parsed,
             index,
@@ -596,7 +599,16 @@ def summarise(findings: Sequence[Finding]) -> bytes:
 
 
 def _key_of(operation: SparqlOperation, index: SupportIndex) -> tuple[str, DatasetDescription, str | None]:
-    return operation.text, operation.dataset, unlike_the_index(operation.parameters, index)
+    return operation.text, operation.dataset, _unlike(operation, index)
+
+
+def _unlike(operation: SparqlOperation, index: SupportIndex) -> str | None:
+    """The parameter that makes the backend show what the index does not hold."""
+    if not operation.parameters:
+        return None
+    from proxy.validation.check import unlike_the_index  # late: as above
+
+    return unlike_the_index(operation.parameters, index)
 
 
 def _remember(cache: OrderedDict, key: object, value: object) -> None:  # type: ignore[type-arg]

@@ -35,6 +35,7 @@ BODY_HIGH_WATER_BYTES = 64 * 1024
 DIRECT_BODY_BYTES = 64 * 1024
 """A longer body goes to the application as it arrives."""
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
+_SPECIAL = frozenset([b"content-length", b"transfer-encoding", b"expect"])
 _DIRECT_METHODS = frozenset([b"GET", b"POST"])
 _BAD_REQUEST = b"Invalid HTTP request received."
 
@@ -223,12 +224,11 @@ class ClientConnection(asyncio.Protocol):
         if reading.scope:
             return  # a trailer: not ours to merge into the head (RFC 9110, 6.5.1)
         name = name.lower()
-        if name == b"content-length":
-            reading.has_body = reading.has_body or value != b"0"
-        elif name == b"transfer-encoding":
-            reading.has_body = True
-        elif name == b"expect":
-            reading.expects_continue = value.lower() == b"100-continue"
+        if name in _SPECIAL:
+            if name == b"expect":
+                reading.expects_continue = value.lower() == b"100-continue"
+            elif name == b"transfer-encoding" or value != b"0":
+                reading.has_body = True
         reading.headers.append((name, value))
 
     def on_headers_complete(self) -> None:

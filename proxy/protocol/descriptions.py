@@ -8,9 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from proxy.errors import MalformedRequest
-from proxy.index.ttql_text import render
 from proxy.pipeline.dataset import Dataset
-from proxy.pipeline.ttql import select
 
 WAIT_S = 10.0
 """How long a request waits for a document that is being made."""
@@ -38,6 +36,9 @@ class TtqlPage:
         harvested = await dataset.ttql.document(wait_s=WAIT_S)
         if harvested is None:
             return _not_yet(dataset)
+        from proxy.index.ttql_text import render  # late: a proxy without an index needs neither
+        from proxy.pipeline.ttql import select
+
         document = select(
             harvested.document,
             classes=request.query_params.getlist("class"),

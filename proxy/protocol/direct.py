@@ -211,6 +211,7 @@ class DirectExchange:
         flight, self.flight = self.flight, None
         if flight is not None:
             flight.release()
+        self._request.answering = None  # no cycle is left for the collector
         exchange, writer = self._exchange, self._writer
         if self.limits is not None:
             Admission.charge(self.limits, exchange, error)

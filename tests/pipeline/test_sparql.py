@@ -320,7 +320,7 @@ def test_long_texts_are_parsed_and_heavy_ones_checked_off_the_event_loop(monkeyp
         return call
 
     monkeypatch.setattr("proxy.pipeline.sparql.parse", noted(parse))
-    monkeypatch.setattr("proxy.pipeline.sparql.check", noted(check))
+    monkeypatch.setattr("proxy.validation.check.check", noted(check))
     outcome, *_ = run(operation(EMPTY))
     assert isinstance(outcome, QueryRejected) and threads == [("parse", True), ("check", True)]
     threads.clear()
