@@ -38,10 +38,10 @@ from proxy.validation.check import check
 FAR = 0.45
 KEPT = 12
 NOUNS = """
-blood passport antenna recipe sculpture mortgage orchestra parachute vaccine satellite diploma landlord costume trophy helmet
-barcode umbrella fertiliser lawyer dialect allergy furniture pension voltage bacteria anthem verdict ballot calorie dowry gearbox
-hostage curator fossil glacier ransom subtitle warranty thesis orbit plumbing religion hairstyle refund mascot toll latitude
-tattoo sibling
+blood passport antenna recipe sculpture mortgage orchestra parachute vaccine satellite diploma landlord
+costume trophy helmet barcode umbrella fertiliser lawyer dialect allergy furniture pension voltage bacteria
+anthem verdict ballot calorie dowry gearbox hostage curator fossil glacier ransom subtitle warranty thesis
+orbit plumbing religion hairstyle refund mascot toll latitude tattoo sibling
 """.split()
 """Of many subjects."""
 
