@@ -92,7 +92,7 @@ class Plugin:
         """
 
     def verdict(self, exchange: Exchange) -> Done:
-        """Called once for each operation, when it is decided what becomes of it.
+        """Called for each operation when it is decided what becomes of it; once more where it is refused afterwards.
 
         ``exchange.verdict`` is ``pass``, ``unparsed`` (forwarded as it is), ``empty`` (answered without the backend),
         ``reject`` (proved empty, or refused by a guard) or ``refuse`` (policy, malformed); ``exchange.findings`` says why,
