@@ -103,7 +103,7 @@ class QuestionEngine:
         told("shape", {"shape": [_shape(s) for s in found[:1]], "links": links})
         code = spoken.code if spoken is not None else "en"
         understanding = Understanding(text, items, mentions, found, anchors(items, self.linker), code)
-        candidates = self._enumerated(understanding, NONE)
+        candidates = self._enumerated(understanding, NONE, memory)
         enumerated_at = time.perf_counter()
         ranked = self._ranked(text, candidates, memory)
         done = time.perf_counter()
@@ -135,12 +135,14 @@ class QuestionEngine:
         self, understanding: Understanding, requirements: Requirements, *, memory: Memory | None = None
     ) -> list[Candidate]:
         """Rank the queries that meet *requirements*, from the same links and shapes; an empty list where there are none."""
-        return self._ranked(understanding.text, self._enumerated(understanding, requirements), memory)
+        return self._ranked(understanding.text, self._enumerated(understanding, requirements, memory), memory)
 
-    def _enumerated(self, u: Understanding, requirements: Requirements) -> list[Candidate]:
+    def _enumerated(self, u: Understanding, requirements: Requirements, memory: Memory | None) -> list[Candidate]:
         if not u.items:
             return []
-        enumerator = Enumerator(self.schema, self.linker, language=u.language, answer=Answer(self._settings.answer))
+        learned = memory.policy(self.schema) if memory is not None else None
+        answer = learned or Answer(self._settings.answer)
+        enumerator = Enumerator(self.schema, self.linker, language=u.language, answer=answer)
         limit = self._settings.max_candidates
         return enumerator.candidates(u.items, u.mentions, u.sketches, limit=limit, requirements=requirements)
 

@@ -25,6 +25,8 @@ from proxy.index.support import SupportIndex
 from proxy.nl.enumerate import Candidate
 from proxy.nl.linking import ValueMention
 from proxy.nl.onnx import Encoder, Vectors
+from proxy.nl.policy import Answer, learn_policy
+from proxy.nl.schema import Schema
 from proxy.nl.words import STOPWORDS, local_name, stem, stems
 from proxy.query.model import ParsedQuery, QueryForm
 from proxy.query.parse import parse
@@ -42,6 +44,9 @@ _UNKNOWN = ("no-such-property", "class-not-populated")
 _ALIAS_LEAST = 2
 """Confirmed pairs that must have a word and a term together."""
 _NEIGHBOURS = 5
+_POLICY_LEAST, _POLICY_MOST = 5, 200
+"""Pairs that must have something to say about what stands for an entity, and pairs that are looked at: the latest."""
+_POLICY_SHARE = 0.8
 _LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'')
 _NUMBER = re.compile(r"(?<![\w:#/.\-])\d+(?:\.\d+)?(?![\w:#/])")
 _KEYWORDS = re.compile(
@@ -85,6 +90,7 @@ class Memory:
     _same: dict[str, Confirmed] = field(init=False)
     _signatures: list[frozenset[str]] = field(init=False)
     _vectors: Vectors | None = field(init=False, default=None)
+    _policy: list[Answer | None] = field(init=False, default_factory=list)
     aliases: Mapping[str, Mapping[str, float]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,6 +111,15 @@ class Memory:
             if sparql is not None and still_fits(sparql, index):
                 return Recalled(sparql, "same pattern", confirmed)
         return None
+
+    def policy(self, schema: Schema) -> Answer | None:
+        """What stands for an entity, as most confirmed pairs have it; None where they are few or do not agree."""
+        if not self._policy:
+            read = [(c.question, _query(c.sparql)) for c in self.all[-_POLICY_MOST:]]
+            learned = learn_policy([(q, parsed) for q, parsed in read if parsed is not None], schema)
+            agree = learned.pairs >= _POLICY_LEAST and learned.agreeing >= _POLICY_SHARE * learned.pairs
+            self._policy.append(learned.policy if agree else None)
+        return self._policy[0]
 
     def favour(self, question: str, candidates: Sequence[Candidate], encoder: Encoder) -> list[Candidate]:
         """Raise the scores of *candidates* that are like what was confirmed for questions like this one; best first."""
@@ -129,16 +144,21 @@ class Memory:
         return sorted(candidates, key=lambda c: -c.score)
 
 
+def _query(sparql: str) -> ParsedQuery | None:
+    try:
+        parsed = parse(sparql)
+    except MalformedQuery:
+        return None
+    return parsed if isinstance(parsed, ParsedQuery) else None
+
+
 def still_fits(sparql: str, index: SupportIndex) -> bool:
     """Whether every term of *sparql* is in the graph and the index does not prove that it has no solution.
 
     So a confirmed query is not replayed once an edge of it has vanished, and is again when the edge is back.
     """
-    try:
-        parsed = parse(sparql)
-    except MalformedQuery:
-        return False
-    if not isinstance(parsed, ParsedQuery) or parsed.form not in (QueryForm.SELECT, QueryForm.ASK):
+    parsed = _query(sparql)
+    if parsed is None or parsed.form not in (QueryForm.SELECT, QueryForm.ASK):
         return False
     findings = check(parsed, index)
     return not any(f.severity is Severity.PROVED_EMPTY or f.rule in _UNKNOWN for f in findings)
@@ -148,11 +168,7 @@ def still_fits(sparql: str, index: SupportIndex) -> bool:
 def signature(sparql: str) -> frozenset[str]:
     """The IRIs of a query, its operators and its number of columns: what two queries share that ask alike."""
     found = {m.group(1).upper() for m in _KEYWORDS.finditer(_LITERAL.sub('""', sparql))}
-    try:
-        parsed = parse(sparql)
-    except MalformedQuery:
-        return frozenset(found)
-    if isinstance(parsed, ParsedQuery):
+    if (parsed := _query(sparql)) is not None:
         found |= {i for i in _iris(parsed) if i != RDF_TYPE}
         found.add(f"{len(parsed.projection)} columns")
     return frozenset(found)

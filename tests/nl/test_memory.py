@@ -75,3 +75,13 @@ def test_a_word_becomes_an_alias(cafe: QuestionEngine) -> None:
     assert memory.aliases["soul"].get("http://cafe.example/terms/population", 0) > 0.2
     favoured = cafe.propose(Question("How many souls has Ribe?"), memory=memory).candidates[0]
     assert "http://cafe.example/terms/population" in signature(favoured.sparql)
+
+
+def test_what_stands_for_an_entity_is_learned(cafe: QuestionEngine) -> None:
+    """Five pairs that show IRIs are a convention, four are not; then questions about things are answered by IRIs."""
+    shown = "PREFIX t: <http://cafe.example/terms/> SELECT ?v WHERE {{ ?v a t:Volunteer ; t:age ?age . FILTER(?age > {}) }}"
+    pairs = tuple(Confirmed(f"Volunteers over {n}?", shown.format(n)) for n in range(5))
+    assert Memory(pairs[:4]).policy(cafe.schema) is None
+    assert Memory(pairs).policy(cafe.schema) is not None
+    found = cafe.propose(Question("Which volunteers are from Aarhus?"), memory=Memory(pairs)).candidates[0]
+    assert found.query.columns[0].var == "volunteer"
