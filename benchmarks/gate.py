@@ -19,7 +19,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -290,7 +290,8 @@ class Tried:
 
 def table(args: argparse.Namespace) -> None:
     """Generator alone, everything corrected, and gated, on graphs that neither ranking nor gate has seen."""
-    from benchmarks.questions import Gold, StoreBackend, build, load, run
+    from benchmarks.questions import Gold, build, load, run
+    from proxy.backends.embedded import EmbeddedBackend
     from proxy.nl.gate import Gates
     from proxy.nl.onnx import OnnxEncoder
     from proxy.nl.ranker import Ranker
@@ -309,7 +310,7 @@ def table(args: argparse.Namespace) -> None:
         store, questions = load(folder)
         engine = build(store, encoder)
         engine.ranker, engine.gates = ranker, gates
-        backend: Any = StoreBackend(store)
+        backend = EmbeddedBackend(store)
         for record in questions[args.first :: args.every]:
             gold = Gold(record, store)
             if gold.forms:
@@ -319,6 +320,8 @@ def table(args: argparse.Namespace) -> None:
 
                 tried.append(asyncio.run(_tried(record["question"], engine, backend, switches, is_right)))
         print(folder.name, len(tried), flush=True)
+        if args.output:
+            args.output.write_text(json.dumps([asdict(t) for t in tried]))
     _print_table(tried)
 
 
@@ -399,6 +402,7 @@ def main() -> None:
     t.add_argument("--l2", type=float, default=0.01)
     t.add_argument("--ranking-l2", type=float, default=0.003)
     t.add_argument("--most-bytes", type=int, default=100_000)
+    t.add_argument("-o", "--output", type=Path, help="what came of each question, as JSON")
     t.add_argument("--no-feedback", action="store_true", help="gate and corrector do not see what queries bring")
     t.set_defaults(run=table)
     args = parser.parse_args()
