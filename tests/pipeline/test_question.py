@@ -70,6 +70,27 @@ def run(
     return asyncio.run(whole())
 
 
+def test_a_candidate_that_is_vetoed_is_not_tried(encoder: OnnxEncoder) -> None:
+    """Nothing of the data is read for it, and it is not the answer; without candidates there is none."""
+    seen: list[str] = []
+
+    async def veto(parsed: object, text: str) -> bool:
+        seen.append(text)
+        return False
+
+    with pytest.raises(Abstained):
+        run(encoder, lambda d: translate(Question("What is the price of the Mule?"), d, vet=veto))
+    assert seen
+
+    best = seen[0]
+
+    async def veto_the_best(parsed: object, text: str) -> bool:
+        return text != best
+
+    question = Question("What is the price of the Mule?")
+    assert run(encoder, lambda d: translate(question, d, vet=veto_the_best), abstain_below=0.0).query != best
+
+
 def test_a_question_becomes_the_query_that_answers_it(encoder: OnnxEncoder) -> None:
     """The query is SELECT, was executed, and the account holds every stage and is JSON."""
     found = run(encoder, lambda d: translate(Question("What is the price of the Mule?"), d))
