@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import structlog
 
 from proxy import __version__, log
-from proxy.assembly import Encoders, make_dataset, make_gate, make_limits, no_progress
+from proxy.assembly import Encoders, make_dataset, make_gate, make_limits, make_link, no_progress
 from proxy.backends.base import Backend
 from proxy.backends.loading import Progress as LoadProgress
 from proxy.config import Config
@@ -16,6 +16,7 @@ from proxy.errors import ProxyError
 from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.limits import ClientLimits
 from proxy.pipeline.metrics import Metrics
+from proxy.pipeline.shared_limits import SharedLimits
 from proxy.pipeline.sparql import SparqlPath
 from proxy.plugin.chain import PluginChain
 from proxy.plugin.loading import load_plugins
@@ -150,6 +151,9 @@ class Application:
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
         self.current = generation
+        self._link = make_link(generation.config)
+        self._shared = None if self._link is None else SharedLimits(self._link, self._accounts)
+        self._exchanging: asyncio.Task[None] | None = None
         self._http = RequestLog(self._route, self.metrics)
         self._install(generation)
 
@@ -168,6 +172,12 @@ class Application:
     @property
     def limits(self) -> ClientLimits | None:
         return self.current.limits
+
+    def _accounts(self) -> Iterable[ClientLimits]:
+        """All limits in force."""
+        yield from self.current.gate.limits
+        if self.limits is not None:
+            yield self.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -281,13 +291,18 @@ class Application:
         await self.current.listen()
         for dataset in self.datasets:
             dataset.start()
+        if self._shared is not None:
+            self._exchanging = asyncio.create_task(self._shared.run(), name="shared limits")
 
     async def shutdown(self) -> None:
-        for task in self._retiring:
+        ending = [*self._retiring, *([self._exchanging] if self._exchanging is not None else [])]
+        for task in ending:
             task.cancel()
-        await asyncio.gather(*self._retiring, return_exceptions=True)
+        await asyncio.gather(*ending, return_exceptions=True)
         await _close(self.datasets)
         await self.plugins.shutdown()
+        if self._link is not None:
+            await self._link.aclose()
         self._http.flush()
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:

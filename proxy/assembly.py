@@ -27,9 +27,14 @@ if TYPE_CHECKING:
     from proxy.index.values import ValueIndex
     from proxy.nl.engine import QuestionEngine
     from proxy.nl.onnx import OnnxEncoder
+    from proxy.pipeline.redis_link import RedisLink
 
 Encoders = dict[tuple[str, int], "OnnxEncoder"]
 """Encoders by what they were loaded from; each takes some hundred MB, and datasets share them."""
+
+
+SHARED_TIMEOUT_S = 2.0
+"""For one command to the server of ``[shared]``: no request waits for it."""
 
 
 def no_progress(name: str, done: int, total: int) -> None:
@@ -135,6 +140,19 @@ def make_limits(settings: LimitSettings) -> ClientLimits | None:
         errors=allowance(settings.errors_per_minute, settings.errors_burst, preset.errors),
     )
     return None if allowances == Allowances() else ClientLimits(allowances, max_clients=settings.max_clients)
+
+
+def make_link(config: Config) -> RedisLink | None:
+    """The server of ``[shared]``, or None; connects to nothing yet.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if not config.shared.url:
+        return None
+    from proxy.pipeline.redis_link import RedisLink  # late: the package is an extra
+
+    return RedisLink(config.shared.url, setting="shared.url", timeout_s=SHARED_TIMEOUT_S)
 
 
 def make_gate(config: Config) -> AccessGate:

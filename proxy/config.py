@@ -159,6 +159,16 @@ class CacheSettings(Struct, frozen=True, kw_only=True):
     trusted_s: SecondsOrOff = 0.0
 
 
+class SharedSettings(Struct, frozen=True, kw_only=True):
+    """What several processes and machines have in common beside the cache. *url*: of a Redis or Valkey server.
+
+    index_limit_bytes: of one index file that is handed on by it; 0: none is.
+    """
+
+    url: str = ""
+    index_limit_bytes: Count = 268_435_456
+
+
 class IndexSettings(Struct, frozen=True, kw_only=True):
     """How the backend is enumerated. *values_per_property*: distinct literals kept for each (class, property).
 
@@ -258,6 +268,7 @@ class Config(Struct, frozen=True, kw_only=True):
     load: LoadSettings = LoadSettings()
     limits: LimitSettings = LimitSettings()
     cache: CacheSettings = CacheSettings()
+    shared: SharedSettings = SharedSettings()
     index: IndexSettings = IndexSettings()
     validation: ValidationSettings = ValidationSettings()
     nl: NlSettings = NlSettings()
@@ -294,6 +305,7 @@ SECTIONS: Mapping[str, type[Struct]] = {
     "load": LoadSettings,
     "limits": LimitSettings,
     "cache": CacheSettings,
+    "shared": SharedSettings,
     "index": IndexSettings,
     "validation": ValidationSettings,
     "nl": NlSettings,
@@ -460,7 +472,7 @@ def _from_file(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Map
 
 def holds_password(key: str, value: Any) -> bool:
     """Whether *value* of *key* is a URL with a password, which belongs in the environment like every secret."""
-    return key == "cache.url" and isinstance(value, str) and "@" in value
+    return key in ("cache.url", "shared.url") and isinstance(value, str) and "@" in value
 
 
 def variable_of(key: str) -> str:
@@ -606,5 +618,6 @@ def _check_load(config: Config) -> None:
                 f"not set, with {server.workers} workers and updates allowed: one worker would serve what another has made "
                 "old; accepted: the URL of a Redis or Valkey server, or cache.enabled = false",
             )
-    if config.cache.url and not config.cache.url.startswith(("redis://", "rediss://", "unix://")):
-        raise ConfigError("cache.url", f"found {_show(config.cache.url)}; accepted: redis://host:port/db, rediss://…, unix://…")
+    for key, url in (("cache.url", config.cache.url), ("shared.url", config.shared.url)):
+        if url and not url.startswith(("redis://", "rediss://", "unix://")):
+            raise ConfigError(key, f"found {_show(url)}; accepted: redis://host:port/db, rediss://…, unix://…")

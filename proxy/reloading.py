@@ -11,8 +11,15 @@ from proxy.config import OF_A_DATASET, SECTIONS, Config
 from proxy.errors import ConfigError
 from proxy.pipeline.dataset import Dataset
 
-FIXED = ("host", "port", "workers", "shutdown_timeout_s")
-"""Of ``[server]``: what was settled when the socket was opened and the processes were started."""
+FIXED = (
+    "server.host",
+    "server.port",
+    "server.workers",
+    "server.shutdown_timeout_s",
+    "shared.url",
+    "shared.index_limit_bytes",
+)
+"""What was settled when the socket was opened and the processes were started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +38,13 @@ def require_reloadable(old: Config, reread: Callable[[], Config] | None) -> Conf
     if reread is None:
         raise ConfigError("", "this server was not started from a configuration that could be read again")
     new = reread()
-    for name in FIXED:
-        before, after = getattr(old.server, name), getattr(new.server, name)
+    for key in FIXED:
+        section, _, name = key.partition(".")
+        before, after = getattr(getattr(old, section), name), getattr(getattr(new, section), name)
         if before != after:
-            found = f"{before} → {after}"
-            raise ConfigError(f"server.{name}", f"found {found}, which takes a restart; the configuration in effect stays")
+            # A URL may hold a password.
+            found = "another one" if name == "url" else f"{before} → {after}"
+            raise ConfigError(key, f"found {found}, which takes a restart; the configuration in effect stays")
     return new
 
 

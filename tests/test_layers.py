@@ -45,7 +45,7 @@ EDGES = {
     "httptools": ["proxy/backends/http1.py", "proxy/protocol/connection.py"],
     "pyoxigraph": ["proxy/backends/embedded.py"],
     "rapidfuzz": ["proxy/index/"],
-    "redis": ["proxy/pipeline/cache_redis.py"],
+    "redis": ["proxy/pipeline/redis_link.py"],
     "matplotlib": ["proxy/evaluation/plots.py"],
     "onnxruntime": ["proxy/nl/onnx.py", "proxy/training/export.py"],
     "transformers": ["proxy/nl/onnx.py", "proxy/training/crossencoder.py"],

@@ -1,6 +1,6 @@
-"""A cache store that several processes and machines share, in Redis or Valkey. The one module that imports ``redis``.
+"""A cache store that several processes and machines share, in Redis or Valkey.
 
-A marked edge: it speaks to a server. Whatever goes wrong there is a miss; then the server is left alone for RETRY_S.
+Whatever goes wrong there is a miss; then the server is left alone for a while (redis_link.py).
 """
 
 from __future__ import annotations
@@ -10,15 +10,11 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from proxy.errors import ConfigError
 from proxy.pipeline.cache import Entry, Generation
+from proxy.pipeline.redis_link import RedisLink
 
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-RETRY_S = 5.0
 PENDING_WRITES = 64
 """Entries on their way to the server; more are forgotten."""
 _UNSETTLED = b"?"
@@ -41,34 +37,21 @@ class RedisStore:
     def __init__(
         self, url: str, *, prefix: str = "sparlance", timeout_s: float = 0.25, now: Callable[[], float] = time.monotonic
     ) -> None:
-        try:
-            from redis import RedisError
-            from redis.asyncio import Redis
-            from redis.asyncio.retry import Retry
-            from redis.backoff import NoBackoff
-        except ImportError as exc:
-            raise ConfigError("cache.url", 'needs the package redis: pip install "sparlance[redis]"') from exc
-        try:
-            self._client: Redis = Redis.from_url(
-                url,
-                socket_timeout=timeout_s,
-                socket_connect_timeout=timeout_s,
-                decode_responses=False,
-                retry=Retry(NoBackoff(), 1),  # once: a kept connection may have died
-            )
-        except ValueError as exc:
-            raise ConfigError("cache.url", f"{exc}; accepted: redis://host:port/db, rediss://…, unix://…") from exc
-        self._faults: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
+        self._link = link = RedisLink(url, setting="cache.url", timeout_s=timeout_s, now=now)
+        self._client, self._faults = link.client, link.faults
         self._prefix = prefix.encode("utf-8")
         self._now = now
-        self._out_until = 0.0
         self._unrenewed: dict[str, float] = {}
         """Datasets whose change could not be written yet → until when they are unsettled."""
         self._writes: set[asyncio.Task[None]] = set()
-        self.failures = 0
+
+    @property
+    def failures(self) -> int:
+        """Commands that failed."""
+        return self._link.failures
 
     async def look_up(self, dataset: str, digest: bytes) -> tuple[Generation | None, Entry | None]:
-        if self._now() < self._out_until:
+        if self._link.is_out:
             return None, None
         if dataset in self._unrenewed:
             await self.renew(dataset)
@@ -88,7 +71,7 @@ class RedisStore:
                 pipe.get(generation_key)
                 generation = (await pipe.execute())[1]
         except self._faults:
-            self._note_failure()
+            self._link.note_failure()
             return None, None
         if generation == _UNSETTLED:
             return None, None
@@ -98,14 +81,14 @@ class RedisStore:
         return Generation(generation), found[1]
 
     def put(self, dataset: str, digest: bytes, generation: Generation, entry: Entry) -> None:
-        if len(self._writes) < PENDING_WRITES and self._now() >= self._out_until:
+        if len(self._writes) < PENDING_WRITES and not self._link.is_out:
             self._spawn(self._write(self._entry_key(dataset, digest), pack(generation, entry), entry.ttl_s))
 
     async def renew(self, dataset: str, *, unsettled_s: float = 0.0) -> None:
         key = self._generation_key(dataset)
         # Until the change is written, this process does not use what is kept, also if it is cancelled in between.
         until = self._unrenewed[dataset] = max(self._now() + unsettled_s, self._unrenewed.get(dataset, 0.0))
-        if self._now() < self._out_until:
+        if self._link.is_out:
             return
         unsettled_s = until - self._now()
         try:
@@ -115,17 +98,14 @@ class RedisStore:
                 # An unsettled time that another update has asked for goes on to its end.
                 await self._client.eval(_REPLACE, 1, key, secrets.token_bytes(_TOKEN_BYTES))
         except self._faults:
-            self._note_failure()
+            self._link.note_failure()
         else:
             del self._unrenewed[dataset]
 
     async def aclose(self) -> None:
         if self._writes:
             await asyncio.gather(*self._writes, return_exceptions=True)
-        try:
-            await self._client.aclose()
-        except self._faults:
-            self._note_failure()
+        await self._link.aclose()
 
     # -- inside
 
@@ -139,16 +119,12 @@ class RedisStore:
         try:
             await self._client.set(key, packed, px=max(int(ttl_s * 1000), 1))
         except self._faults:
-            self._note_failure()
+            self._link.note_failure()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
-
-    def _note_failure(self) -> None:
-        self.failures += 1
-        self._out_until = self._now() + RETRY_S
 
 
 _REPLACE = """

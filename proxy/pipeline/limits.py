@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 from proxy.errors import RateLimited
 
@@ -96,6 +97,14 @@ def _network(address: str) -> str:
     return str(ipaddress.IPv6Address(number >> 64 << 64))
 
 
+class Usage(NamedTuple):
+    """Of each limit; also what is left of it."""
+
+    requests: float
+    seconds: float
+    errors: float
+
+
 class _Account:
     """What a client has left of each limit; below 0: overdrawn."""
 
@@ -128,6 +137,8 @@ class ClientLimits:
         self._admitted = 0
         self._forgotten = 0
         self._refused = dict.fromkeys(Limit, 0)
+        self._used: dict[str, Usage] | None = None
+        """What was used since others were told; None: nobody wants to know."""
 
     def admit(self, client: str) -> Refusal | None:
         """Count one request of *client*, or say why not; a refused one costs nothing."""
@@ -147,6 +158,8 @@ class ClientLimits:
                 account.requests -= 1
         if refusal is None:
             self._admitted += 1
+            if self._used is not None:
+                self._note(client, 1.0, 0.0, 0.0)
         else:
             self._refused[refusal.limit] += 1
         return refusal
@@ -175,6 +188,38 @@ class ClientLimits:
             account.seconds -= seconds
         if is_error and self.allowances.errors is not None:
             account.errors -= 1
+        if self._used is not None:
+            self._note(client, 0.0, seconds, float(is_error))
+
+    # -- shared with other processes (shared_limits.py)
+
+    @property
+    def rates(self) -> tuple[tuple[float, float], ...]:
+        """What a second gives and how much can be saved up, of requests, seconds and errors; 0, 0: unlimited."""
+        return (
+            (self._request_rate, self._request_burst),
+            (self._seconds_rate, self._seconds_burst),
+            (self._error_rate, self._error_burst),
+        )
+
+    def take_used(self) -> dict[str, Usage]:
+        """What each client has used since this was called last; the first call begins the count."""
+        used, self._used = self._used, {}
+        return used or {}
+
+    def lower(self, client: str, left: Usage) -> None:
+        """Leave *client* no more than all processes together have left it; what it has used here meanwhile counts, too."""
+        account = self._accounts.get(client)
+        if account is None:
+            return
+        self._fill(account, self._now())
+        since = (self._used or {}).get(client, _NOTHING)
+        if self._request_rate:
+            account.requests = min(account.requests, left.requests - since.requests)
+        if self._seconds_rate:
+            account.seconds = min(account.seconds, left.seconds - since.seconds)
+        if self._error_rate:
+            account.errors = min(account.errors, left.errors - since.errors)
 
     def stats(self) -> LimitStats:
         return LimitStats(len(self._accounts), self._admitted, dict(self._refused), self._forgotten)
@@ -190,6 +235,15 @@ class ClientLimits:
         }[limit]
         assert found is not None
         return found
+
+    def _note(self, client: str, requests: float, seconds: float, errors: float) -> None:
+        used = self._used
+        assert used is not None
+        before = used.get(client)
+        if before is not None:
+            used[client] = Usage(before.requests + requests, before.seconds + seconds, before.errors + errors)
+        elif len(used) < self._max_clients:
+            used[client] = Usage(requests, seconds, errors)
 
     def _account(self, client: str) -> _Account:
         now = self._now()
@@ -227,6 +281,9 @@ class ClientLimits:
                 return
             self._forgotten += not is_full
             del self._accounts[client]
+
+
+_NOTHING = Usage(0.0, 0.0, 0.0)
 
 
 def _per_second(allowance: Allowance | None) -> tuple[float, float]:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import ipaddress
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 
 from proxy.access.file import KeyFile
@@ -77,6 +77,11 @@ class AccessGate:
         if kept is None or kept.allowances != wanted:
             kept = self._limits[key.id] = ClientLimits(wanted, max_clients=1)
         return kept
+
+    @property
+    def limits(self) -> Collection[ClientLimits]:
+        """Those of keys that have limits of their own and were used."""
+        return self._limits.values()
 
     def _reread(self) -> None:
         self._keys.refresh()

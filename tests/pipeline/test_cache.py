@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import subprocess
-import time
 
 import pytest
 
 from proxy.errors import ConfigError
 from proxy.pipeline.cache import ENTRY_OVERHEAD_BYTES, UNSETTLED_S, Entry, MemoryStore, ResponseCache, read_head
 from proxy.pipeline.key import RequestKey
+from tests.servers.redis_server import RedisServer, require_redis
 
 BODY = b'{"head":{},"boolean":true}'
 JSON = (b"content-type", b"application/sparql-results+json; charset=utf-8")
@@ -379,34 +377,12 @@ def test_an_unreadable_age_keeps_nothing_longer():
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """A real server on a socket of its own; yields how to start and stop it, and its URL."""
-    pytest.importorskip("redis", reason="the package redis is not installed")
-    program = shutil.which("valkey-server") or shutil.which("redis-server")
-    if program is None:
-        pytest.skip("neither valkey-server nor redis-server is installed")
+    program = require_redis()
     folder = tmp_path_factory.mktemp("store")
-    server = Server(program, folder)
+    server = RedisServer(program, folder)
     server.start()
     yield server
     server.stop()
-
-
-class Server:
-    def __init__(self, program, folder):
-        self.program, self.folder, self.process = program, folder, None
-        self.url = f"unix://{folder}/s"
-
-    def start(self):
-        options = ["--port", "0", "--unixsocket", "s", "--save", "", "--appendonly", "no", "--loglevel", "warning"]
-        self.process = subprocess.Popen([self.program, *options], cwd=self.folder, stdout=subprocess.DEVNULL)
-        for _ in range(200):
-            if (self.folder / "s").exists():
-                return
-            time.sleep(0.02)
-        raise AssertionError("the server did not start")
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(10)
 
 
 @contextlib.asynccontextmanager
