@@ -1,6 +1,6 @@
 """The gate: the probability that a query is not what was meant, from what is known of it (``evidence``).
 
-A logistic model of about a hundred numbers, fitted on what the engine chose for questions about graphs that it was not fitted
+A logistic model of some eighty numbers, fitted on what the engine chose for questions about graphs that it was not fitted
 on (docs/questions.md, "The gate"). There are two: one that sees what running the queries brought, and one that does not.
 """
 
