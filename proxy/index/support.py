@@ -17,6 +17,7 @@ from typing import NewType
 import numpy as np
 from numpy.typing import NDArray
 
+from proxy.index.matrix import Matrix
 from proxy.index.nodes import Features, NodeTable
 from proxy.query.term import RDF_TYPE
 
@@ -211,43 +212,24 @@ class SupportIndex:
     # -- the class-level matrix
 
     @cached_property
-    def matrix(self) -> Mapping[tuple[str | None, str, str | None], int]:
+    def matrix(self) -> Matrix:
         """M: (class or None, property, class or datatype or None) → triples. None stands for "has no class".
 
         With exact kinds a triple counts once for every pair of a class of its subject and a class of its object.
         """
-        totals: dict[tuple[str | None, str, str | None], int] = defaultdict(int)
-        for s, p, o, n in zip(
-            self.subject.tolist(), self.property.tolist(), self.object.tolist(), self.count.tolist(), strict=True
-        ):
-            for sc in self.kinds[s].classes or (None,):
-                kind = self.kinds[o]
-                for oc in (kind.datatype,) if kind.is_literal else (kind.classes or (None,)):
-                    totals[sc, self.properties[p], oc] += n
-        return dict(totals)
-
-    @cached_property
-    def _by_class(self) -> Mapping[str | None, Mapping[str, Mapping[str | None, int]]]:
-        table: dict[str | None, dict[str, dict[str | None, int]]] = defaultdict(lambda: defaultdict(dict))
-        for (sc, p, oc), n in self.matrix.items():
-            table[sc][p][oc] = n
-        return {c: {p: dict(t) for p, t in ps.items()} for c, ps in table.items()}
+        return Matrix(self.kinds, self.properties, self.subject, self.property, self.object, self.count)
 
     def targets(self, class_: str | None, property_: str) -> Mapping[str | None, int]:
         """What *property_* leads to from *class_*: class, datatype or None → triples."""
-        return self._by_class.get(class_, {}).get(property_, {})
+        return self.matrix.targets(class_, property_)
 
     def properties_of(self, class_: str | None) -> Mapping[str, int]:
         """Properties whose subjects have *class_* → triples (multi-typed objects counted once per class)."""
-        return {p: sum(t.values()) for p, t in self._by_class.get(class_, {}).items()}
+        return self.matrix.properties_of(class_)
 
     def properties_into(self, class_: str | None) -> Mapping[str, Mapping[str | None, int]]:
         """Properties whose objects have *class_* → subject class → triples."""
-        found: dict[str, dict[str | None, int]] = defaultdict(dict)
-        for (sc, p, oc), n in self.matrix.items():
-            if oc == class_:
-                found[p][sc] = n
-        return {p: dict(t) for p, t in found.items()}
+        return self.matrix.properties_into(class_)
 
     def subject_classes(self, property_: str) -> Mapping[str | None, int]:
         """Classes of the subjects of *property_* → triples."""
