@@ -291,7 +291,7 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--per-place", type=int, default=3, help="other properties or classes tried in each place")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kind-cap", type=int, default=KIND_CAP, help="kinds that are listed; with more, single classes are read")
+    parser.add_argument("--kind-cap", type=int, default=KIND_CAP, help="with more kinds, single classes are read")
     options = parser.parse_args()
     tally = Tally()
     for root in options.folders:
