@@ -95,7 +95,7 @@ def test_what_is_too_much_is_dropped_and_counted():
             for i in range(10):
                 plugin.verdict(Exchange(f"r{i}", verdict="reject"))
             plugin.startup()
-            await until(lambda: hook.messages)
+            await until(lambda: plugin.dropped == 0)
             await plugin.shutdown()
             return hook, plugin
 
