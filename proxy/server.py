@@ -18,6 +18,8 @@ import uvicorn
 from proxy.config import ServerSettings
 from proxy.errors import ConfigError
 
+ACCEPT_AGAIN_S = 1.0
+GIVE_WAY_S = 0.001
 Announce = Callable[[], Awaitable[None]]
 
 
@@ -96,7 +98,7 @@ def run(app: Served, listener: socket.socket, settings: ServerSettings, *, annou
         False if the application could not start.
     """
     config = configure(app, shutdown_timeout_s=settings.shutdown_timeout_s)
-    server = _Server(config, announce)
+    server = _Server(config, announce, is_shared=settings.workers > 1)
     # uvicorn stops gracefully at a signal and then raises it again; to us, having stopped as told is success.
     before = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -123,13 +125,106 @@ def _ignore(number: int, frame: FrameType | None) -> None:
     """A signal that uvicorn has dealt with."""
 
 
+class TurnTaking:
+    """Accepts from a socket that other processes accept from too, so that each gets its share.
+
+    An event loop's own server accepts all that wait, so that of a few connections opened at once the first worker that looks
+    gets all, and the others have nothing to do. Here a worker that has connections lets the others go first for a moment, and
+    then takes few; one that has many takes more at once, so that nobody waits long where many come.
+
+    Args:
+        connection: makes the protocol of a connection. count: how many connections there are now.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: socket.socket,
+        connection: Callable[[], asyncio.Protocol],
+        count: Callable[[], int],
+    ) -> None:
+        self._loop = loop
+        self._listener = listener
+        self._connection = connection
+        self._count = count
+        self._opening: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+        listener.setblocking(False)
+        self._listen()
+
+    def _listen(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._listener.fileno(), self._look)
+
+    def _look(self) -> None:
+        self._loop.remove_reader(self._listener.fileno())
+        if self._count() or self._opening:
+            self._loop.call_later(GIVE_WAY_S, self._take)
+        else:
+            self._take()
+
+    def _take(self) -> None:
+        if self._is_closed:
+            return
+        pause_s = 0.0
+        for _ in range(1 + self._count() // 4):
+            try:
+                if not self._accept():
+                    break
+            except OSError as exc:
+                if exc.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                pause_s = ACCEPT_AGAIN_S  # nothing can be opened now
+                break
+        if pause_s:
+            self._loop.call_later(pause_s, self._listen)
+        else:
+            self._listen()
+
+    def _accept(self) -> bool:
+        try:
+            client, _ = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return False  # another process was quicker, or the client has left
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        task = self._loop.create_task(self._loop.connect_accepted_socket(self._connection, client))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+        return True
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._loop.remove_reader(self._listener.fileno())
+
+    async def wait_closed(self) -> None:
+        """There is nothing to wait for: connections have their own end."""
+
+
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, announce: Announce) -> None:
+    """Args: is_shared: other processes accept from the same sockets."""
+
+    def __init__(self, config: uvicorn.Config, announce: Announce, *, is_shared: bool = False) -> None:
         super().__init__(config)
         self._announce = announce
+        self._is_shared = is_shared
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
+        await super().startup(sockets=[] if self._is_shared else sockets)
+        if self.started and self._is_shared:
+            loop = asyncio.get_running_loop()
+
+            def connection() -> asyncio.Protocol:
+                make: Any = self.config.http_protocol_class
+                protocol: asyncio.Protocol = make(
+                    config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=loop
+                )
+                return protocol
+
+            servers: list[Any] = self.servers  # which it only closes
+            count = self.server_state.connections.__len__
+            servers += [TurnTaking(loop, listener, connection, count) for listener in sockets or ()]
         if self.started:
             spare_collector()
             await self._announce()
