@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from proxy.nl.engine import QuestionEngine
     from proxy.nl.onnx import OnnxEncoder
     from proxy.pipeline.redis_link import RedisLink
+    from proxy.pipeline.snapshots import Snapshots
 
 Encoders = dict[tuple[str, int], "OnnxEncoder"]
 """Encoders by what they were loaded from; each takes some hundred MB, and datasets share them."""
@@ -65,6 +66,7 @@ def make_dataset(
         from proxy.indexing import make_upkeep  # late: a proxy without an index needs no arrays
 
         upkeep = make_upkeep(config, name, is_configured=is_own, rebuilds_elsewhere=True)
+        upkeep.snapshots = make_snapshots(config, upkeep.path, upkeep.fingerprint)
     return Dataset(
         name=name,
         backend=backend,
@@ -153,6 +155,20 @@ def make_link(config: Config) -> RedisLink | None:
     from proxy.pipeline.redis_link import RedisLink  # late: the package is an extra
 
     return RedisLink(config.shared.url, setting="shared.url", timeout_s=SHARED_TIMEOUT_S)
+
+
+def make_snapshots(config: Config, path: Path | None, fingerprint: str) -> Snapshots | None:
+    """Where the index file at *path* is handed on to other machines; None: it is not.
+
+    Raises:
+        ConfigError: ``shared.url`` cannot be used.
+    """
+    limit_bytes = config.shared.index_limit_bytes
+    if path is None or not limit_bytes or not config.backend.url or (link := make_link(config)) is None:
+        return None
+    from proxy.pipeline.snapshots import Snapshots
+
+    return Snapshots(link, f"{path.name} {fingerprint}", limit_bytes=limit_bytes)
 
 
 def make_gate(config: Config) -> AccessGate:

@@ -30,6 +30,8 @@ EVENTS: Mapping[str, str] = {
     "index_built": "The index of a dataset can serve. dataset, triples, cells, class_predicate, elapsed_s",
     "index_loaded": "The index of an earlier process serves; it is compared with the graph. dataset, triples, epoch",
     "index_outdated": "The data have changed since the index file was written; it is built anew. path",
+    "index_fetched": "The index file that another machine has built is here, and was verified. path, bytes",
+    "index_snapshot_unusable": "What another machine has handed on is no index file of this dataset; it is built anew. error",
     "index_rebuild_failed": "The process that rebuilds an index ended without one; it is built in this process. epoch",
     "index_file_unusable": "The index file is damaged, foreign or old; the index is built anew. error",
     "index_file_unwritable": "The index cannot be kept on disk, and serves from memory. error",

@@ -198,6 +198,8 @@ class Dataset:
             await self._ttql.aclose()
         for values in (*self._retired, *([self.values] if self.values is not None else [])):
             values.close()
+        if self.upkeep is not None:
+            await self.upkeep.aclose()
         await self.gateway.aclose()
         if not self.keeps_backend:
             await self.backend.aclose()

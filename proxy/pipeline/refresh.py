@@ -28,6 +28,7 @@ from proxy.index.values import ValueIndex
 from proxy.pipeline.asking import Progress
 from proxy.pipeline.distil import Distilled
 from proxy.pipeline.journal import Journal
+from proxy.pipeline.snapshots import Head, Snapshots
 
 Marker = Callable[[Backend], Awaitable[str | None]]
 """What the backend says of the state of its data, opaque; two that differ mean a change. None: it says nothing."""
@@ -120,6 +121,10 @@ class Upkeep:
         self._seen_marker: str | None = None
         self._marker_cost_s = 0.0
         self._loaded_mtime_ns = 0
+        self._file_marker: str | None = None
+        self._built_at = 0.0
+        self.snapshots: Snapshots | None = None
+        """Where other machines put what they have built; None: each builds its own."""
         self.path = path
         self.refresh_s = refresh_s
         self.poll_s = poll_s
@@ -128,16 +133,25 @@ class Upkeep:
         self.error = ""
         """Why the file cannot be used or written; empty while all is well."""
         self._is_unwritable = False
+        self._is_outdone = False
+        """Whether another machine was seen to have a newer index."""
         self._holds_lock = False
         self.cost: dict[str, Any] = {}
 
     # -- the file
 
     async def load(self, backend: Backend) -> Distilled | None:
-        """What an earlier process left, if it fits; None: build. Never raises."""
+        """What an earlier process left, or another machine has built, if it fits; None: build. Never raises."""
         if self.path is None:
             return None
         await asyncio.to_thread(self._sweep_at_start)
+        if (found := await self._load_fitting(backend)) is not None or self.snapshots is None:
+            return found
+        head = await self.snapshots.latest()
+        return await self._load_fitting(backend) if head is not None and await self._fetch(head) else None
+
+    async def _load_fitting(self, backend: Backend) -> Distilled | None:
+        assert self.path is not None
         found = await asyncio.to_thread(self._load, self.path)
         if found is None:
             return None
@@ -162,17 +176,20 @@ class Upkeep:
             self.error = str(error)
             structlog.get_logger().warning("index_file_unusable", error=self.error)
             return None
+        self._file_marker = found.marker
         return found
 
     def _take(self, found: archive.Archived) -> Distilled:
         self.is_first = False
         self._seen_marker = found.marker
+        self._built_at = found.index.built_at
         self.cost = {"queries": found.queries, "elapsed_s": round(found.elapsed_s, 3), "file_bytes": found.size_bytes}
         return Distilled(found.index, found.values, found.queries, found.elapsed_s, "archive")
 
     def _save(self, made: Distilled, marker: str | None) -> Distilled:
         """Write the file and go on from it; what cannot be written serves from memory."""
         self.cost = {"queries": made.queries, "elapsed_s": round(made.elapsed_s, 3), "replayed": made.replayed}
+        self._built_at = made.index.built_at
         if self.path is None:
             return made
         try:
@@ -191,6 +208,7 @@ class Upkeep:
             self.note_unwritable(error)
             return made
         self.error = ""
+        self._file_marker = marker
         self._is_unwritable = False
         self.cost["file_bytes"] = found.size_bytes
         made.values.close()
@@ -238,11 +256,70 @@ class Upkeep:
     # -- building
 
     async def build(self, backend: Backend, progress: Progress, epoch: int) -> Distilled:
-        """Build the whole index, going on where a build that was killed had come to; or load what another worker built.
+        """Build the whole index, going on where a build that was killed had come to; or load what somebody else has built.
 
         Raises:
             BackendError: the backend is gone.
         """
+        shared = self.snapshots
+        head = None if shared is None else await shared.latest()
+        if shared is None or self.path is None or (head is not None and not head.pieces):
+            return await self._build_here(backend, progress, epoch)
+        async with shared.lock(progress) as had_to_wait:
+            if (found := await self._take_snapshot(backend, had_to_wait)) is not None:
+                return found
+            made = await self._build_here(backend, progress, epoch)
+            await self._publish()
+            return made
+
+    async def _take_snapshot(self, backend: Backend, had_to_wait: bool) -> Distilled | None:
+        """What another machine has built since; None: nothing, or it is of other data than there are now."""
+        assert self.snapshots is not None and self.path is not None
+        head = await self.snapshots.latest()
+        if head is None or head.built_at <= self._built_at:
+            return None
+        now = await self._ask_marker(backend)
+        is_known = now is not None and head.marker is not None
+        is_wanted = now == head.marker if is_known else had_to_wait or self.is_first or self._is_outdone
+        self._is_outdone = False
+        if not is_wanted or not await self._fetch(head):
+            return None
+        found = await asyncio.to_thread(self._load, self.path)
+        return None if found is None else self._take(found)
+
+    async def _fetch(self, head: Head) -> bool:
+        """Put the file of *head* in place of ours, if it is one that could be ours."""
+        assert self.snapshots is not None and self.path is not None
+        part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not await self.snapshots.fetch(head, part):
+                return False
+            found = await asyncio.to_thread(archive.load, part, fingerprint=self.fingerprint)
+            await asyncio.to_thread(found.values.close)
+            os.replace(part, self.path)
+        except CorruptIndex as error:
+            structlog.get_logger().warning("index_snapshot_unusable", error=str(error))
+            return False
+        except OSError as error:
+            self.note_unwritable(error)
+            return False
+        finally:
+            _remove(part)
+        structlog.get_logger().info("index_fetched", path=str(self.path), bytes=head.size_bytes)
+        return True
+
+    async def _publish(self) -> None:
+        """Hand the file on to other machines, unless they have one that is as new."""
+        if self.snapshots is None or self.path is None or self._is_unwritable:
+            return
+        head = await self.snapshots.latest()
+        if head is not None and head.built_at >= self._built_at:
+            return
+        with suppress(OSError):  # somebody has removed it
+            await self.snapshots.publish(self.path, built_at=self._built_at, marker=self._file_marker)
+
+    async def _build_here(self, backend: Backend, progress: Progress, epoch: int) -> Distilled:
         duty = 1.0 if self.is_first else self._duty
         if self._rebuild is not None and not self.is_first and not self._is_unwritable:
             elsewhere = await self._build_elsewhere(backend, progress, epoch)
@@ -340,7 +417,11 @@ class Upkeep:
         made = await self._change(
             backend, index, values, properties, progress=progress, epoch=epoch, duty=self._duty
         )
-        return None if made is None else await self._finish(backend, made, before)
+        if made is None:
+            return None
+        saved = await self._finish(backend, made, before)
+        await self._publish()
+        return saved
 
     @asynccontextmanager
     async def _lock(self, progress: Progress) -> AsyncIterator[bool]:
@@ -381,7 +462,7 @@ class Upkeep:
             self._marker_cost_s = time.perf_counter() - started
 
     async def watch(self, backend: Backend, index: SupportIndex) -> None:
-        """Return when the index should be built anew by itself: it is due, the data moved, or another worker has built it."""
+        """Return when the index should be built anew by itself: it is due, the data moved, or another machine has built it."""
         if self.has_moved:
             return
         while True:
@@ -396,6 +477,14 @@ class Upkeep:
                 if now is not None and self._seen_marker is not None and now != self._seen_marker:
                     return
                 self._seen_marker = now if self._seen_marker is None else self._seen_marker
+                head = None if self.snapshots is None else await self.snapshots.latest()
+                if head is not None and head.pieces and head.built_at > index.built_at:
+                    self._is_outdone = True
+                    return
+
+    async def aclose(self) -> None:
+        if self.snapshots is not None:
+            await self.snapshots.aclose()
 
 
 def _is_alive(pid: int) -> bool:
