@@ -29,6 +29,8 @@ MAPPED_MOST_BYTES = 1 << 40
 """Of a database on disk, how much is mapped rather than read; SQLite's own limit may be lower."""
 _CANDIDATES = 96
 _NO_IRI = 0
+_SPELT_MOST = 100_000
+"""Texts as written whose number is remembered while filling, some 200 bytes each; the others are normalised again."""
 _SCHEMA = """
 CREATE TABLE text (id INTEGER PRIMARY KEY, normalised TEXT NOT NULL);
 CREATE TABLE iri (id INTEGER PRIMARY KEY, value TEXT NOT NULL UNIQUE);
@@ -302,6 +304,8 @@ class ValueIndexBuilder:
     def _text_id(self, text: str) -> int:
         if (known := self._spelt.get(text)) is not None:
             return known
+        if len(self._spelt) >= _SPELT_MOST:
+            self._spelt.clear()
         known = self._spelt[text] = self._normalised_id(normalise(text))
         return known
 
