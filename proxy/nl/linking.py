@@ -154,7 +154,12 @@ class Linker:
                 if entries := self._by_alias(text[start:end], is_name=text[start].isupper()):
                     mentions.append(ValueMention(text[start:end], start, end, entries))
                     taken.append((start, end))
-        tokens = [t if any(s < t.end and t.start < e for s, e in taken) else self._as_known(t, i) for i, t in enumerate(tokens)]
+        tokens = [
+            t
+            if any(s < t.end and t.start < e for s, e in taken) or (i and tokens[i - 1].text[0].isdigit())
+            else self._as_known(t, i)
+            for i, t in enumerate(tokens)
+        ]  # behind a number, a unit says what it counts in
         for start, end in self._names(tokens, taken):
             entries = self._entries(text[start:end], is_fuzzy=True)
             if entries and entries[0][1] >= 0.72:
@@ -336,9 +341,7 @@ class Linker:
             for own in self._attribute_stems[i]:
                 lexical = max(lexical, overlap(wanted, own), 0.97 * overlap(wanted, own | owner))
                 if context:
-                    lexical = max(
-                        lexical, 0.97 * overlap(wanted | context, own | owner), 0.95 * overlap(wanted | context, own)
-                    )
+                    lexical = max(lexical, 0.97 * overlap(wanted | context, own | owner), 0.95 * overlap(wanted | context, own))
                 if own and own <= wanted and (wanted - own) <= owner:
                     lexical = max(lexical, 1.0)
             if joined in self._joined[i]:

@@ -29,6 +29,8 @@ QUESTIONS = [
     ("What are the names of the female persons?", {("Ida",)}),
     ("Which makers were trained at MIT?", {("Lumen",)}),
     ("How many wats does Model_T have?", {("40",)}),
+    ("Which makers have a height above 4 kilometres?", {("Ljus",)}),
+    ("What is the height in kilometres of Lumen?", {("3",)}),
     ("Show the names of all makrs.", {("Lumen",), ("Ljus",)}),
 ]
 
