@@ -39,10 +39,10 @@ EVENTS: Mapping[str, str] = {
     "keys_unreadable": "The file of API keys cannot be read any more; the keys known until then stay. error",
     "plugin_failed": "A hook failed: a guard's refused the request, a watcher's changed nothing. plugin, hook, error",
     "plugin_slow": "A hook took longer than plugins.budget_s. plugin, hook, elapsed_s",
-    "request_failed": "A bug of ours: a request ended in an unforeseen exception. path",
+    "request_failed": "A bug of ours: a request ended in an unforeseen exception. path, request_id",
     "serving": "Requests are accepted. url, backend, version",
     "worker_ended": "A worker died and will be replaced. worker, pid, how, restart_s",
-    "transfer_broken": "A response could not be completed after it had begun; the connection was closed. error",
+    "transfer_broken": "A response could not be completed after it had begun; the connection was closed. error, request_id",
 }
 """Event → what it says, and its fields. ``request_id`` is bound to whatever is logged during a request."""
 
