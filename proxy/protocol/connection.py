@@ -44,7 +44,8 @@ _BAD_REQUEST = b"Invalid HTTP request received."
 class Limits:
     """What a client may take.
 
-    head_bytes: of request line and fields; four times the longest GET that must pass.
+    head_bytes: of request line and fields; four times the longest GET that must pass. Also of what may come in a row within a
+        body and is none of it (sizes and extensions of chunks, trailers), which the parser keeps or throws away.
     head_s: from the first byte of a head to its end, and to the first byte on a new connection.
     body_s: between two pieces of a request body. keep_alive_s: between two requests.
     """
@@ -144,7 +145,7 @@ class ClientConnection(asyncio.Protocol):
         self._current: Request | None = None
         self._waiting: deque[Request] = deque()
         self._head_bytes = 0
-        self._unread = 0
+        self._has_body_come = False
         self._is_read_paused = self._is_write_paused = self._is_stopping = False
         self._writable: asyncio.Event | None = None
         self._due = self._timer_at = 0.0
@@ -178,6 +179,7 @@ class ClientConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         is_head = self._reading is None or not self._reading.scope
+        self._has_body_come = False
         if not data.isascii() and (self._reading is None or self._reading.is_complete):
             data = escape_request_line(data)
         try:
@@ -190,12 +192,14 @@ class ClientConnection(asyncio.Protocol):
         reading = self._reading
         if reading is not None and not reading.scope:
             self._head_bytes = self._head_bytes + len(data) if is_head else len(data)
-            if self._head_bytes > self._limits.head_bytes:
-                self._refuse(431, b"The request head is larger than %d bytes." % self._limits.head_bytes)
-        else:
+        elif reading is None or reading.is_complete or not reading.has_body or self._has_body_come or is_head:
             self._head_bytes = 0
-            if reading is not None and reading.has_body:
-                self._expect(self._limits.body_s)
+        else:
+            self._head_bytes += len(data)
+        if self._head_bytes > self._limits.head_bytes:
+            self._refuse(431, b"The request head is larger than %d bytes." % self._limits.head_bytes)
+        elif reading is not None and reading.has_body and reading.scope and not reading.is_complete:
+            self._expect(self._limits.body_s)
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
@@ -266,6 +270,7 @@ class ClientConnection(asyncio.Protocol):
     def on_body(self, body: bytes) -> None:
         reading = self._reading
         assert reading is not None
+        self._has_body_come = True
         answering = reading.answering
         if isinstance(answering, AsgiCycle):
             if answering.add_body(body) > BODY_HIGH_WATER_BYTES:
@@ -386,7 +391,13 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, status: int, message: bytes) -> None:
         """Answer what is no HTTP, unless something else is being answered, and close."""
         logging.getLogger("uvicorn.error").warning("%s", message.decode("ascii"))
-        if self._current is None and not self.transport.is_closing():
+        current = self._current
+        if current is not None and not current.is_complete and current.writer is not None and not current.writer.status:
+            # Its own body is at fault: whoever waits for the rest is told that none comes, and the client hears why.
+            if current.answering is not None:
+                current.answering.abandon()
+            self._current = current = None
+        if current is None and not self.transport.is_closing():
             writer = ResponseWriter(self, keep_alive=False)
             length = b"%d" % len(message)
             writer.head(status, [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", length)], message)

@@ -331,3 +331,96 @@ def test_a_field_with_a_line_break_is_not_sent():
             assert b" 500 " in raw and b"set-cookie" not in raw
 
     run(main())
+
+
+CHUNKED = b"POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"
+
+
+@pytest.mark.parametrize(
+    "begin, piece",
+    [
+        (b"0\r\n", b"X-T: " + b"t" * 995 + b"\r\n"),  # many trailers
+        (b"0\r\nX-T: ", b"t" * 1000),  # one that does not end
+        (b"0\r\n", b"T" * 1000),  # a name that does not end
+        (b"2;", b"e" * 1000),  # an extension of a chunk
+    ],
+)
+def test_what_is_in_a_body_and_none_of_it_is_bounded(begin, piece):
+    """Trailers and extensions are cut off at the size of a head, and say why; they had no end."""
+
+    async def main():
+        async with served(head_bytes=20_000) as (port, state):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(CHUNKED + begin)
+            sent = 0
+            try:
+                while sent < 5_000_000 and not writer.is_closing():
+                    writer.write(piece)
+                    await writer.drain()
+                    sent += len(piece)
+                    await asyncio.sleep(0)
+            except ConnectionError:
+                pass
+            assert sent < 2_000_000  # what the buffers of the system take
+            async with asyncio.timeout(5):
+                while state.connections or state.tasks:
+                    await asyncio.sleep(0.01)
+            writer.close()
+
+    run(main())
+
+
+def test_small_chunks_and_short_trailers_are_read():
+    """A body of many small chunks is longer on the wire than a head may be, and right."""
+
+    async def main():
+        async with served(head_bytes=1000, keep_alive_s=0.2) as (port, _):
+            body = b"1;a=b\r\nx\r\n" * 5000 + b"0\r\nX-Sum: 1\r\n\r\n"
+            raw = await exchange(port, CHUNKED + body + GET % b"next")
+            assert b"/p|hi" + b"x" * 5000 in raw and raw.endswith(b"/next|")
+
+    run(main())
+
+
+@pytest.mark.parametrize("rest", [b"zz\r\n", b"2\r\nabcd\r\n", b"-1\r\n", b"2\nhi\r\n", b"ffffffffffffffffff\r\n"])
+def test_a_body_that_is_no_http_is_answered_400(rest):
+    """Whoever reads it is told that the client has gone; nothing behind it is a request."""
+    heard = []
+
+    async def app(scope, receive, send):
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect" or not message["more_body"]:
+                heard.append(message["type"])
+                return
+
+    async def main():
+        async with served(app) as (port, state):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(CHUNKED)
+            await asyncio.sleep(0.05)
+            writer.write(rest + GET % b"smuggled")
+            raw = await asyncio.wait_for(reader.read(-1), 5)
+            assert raw.startswith(b"HTTP/1.1 400 ") and raw.count(b"HTTP/1.1") == 1
+            await asyncio.sleep(0.05)
+            assert heard == ["http.disconnect"] and not state.tasks
+            writer.close()
+
+    run(main())
+
+
+def test_empty_lines_keep_no_connection_open():
+    """They are skipped before a request (RFC 9112, 2.2), and are no sign of one."""
+
+    async def main():
+        async with served(keep_alive_s=0.2, body_s=60) as (port, state):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(CHUNKED + b"0\r\n\r\n")
+            ends = asyncio.get_running_loop().time() + 3
+            while state.connections and asyncio.get_running_loop().time() < ends:
+                writer.write(b"\r\n")
+                await asyncio.sleep(0.02)
+            assert not state.connections
+            writer.close()
+
+    run(main())
