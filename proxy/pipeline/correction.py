@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxy.errors import ModelError
 from proxy.nl.corrector import Suspect, diagnose
 from proxy.nl.engine import Understanding
 from proxy.nl.enumerate import Candidate
@@ -22,8 +23,11 @@ ENTERED = 1
 MARGIN = 0.05
 """By which a correction's risk must be less: a draw is no reason to change one's mind."""
 
+MOST_S = 2.0
+"""For all corrections of a question. Each is a second enumeration, and nobody waits three seconds for a better guess."""
+
 Revise = Callable[[Requirements], Awaitable[list[Candidate]]]
-"""Enters the stages anew under requirements; ranked, best first."""
+"""Enters the stages anew under requirements; ranked, best first. ModelError: there is no time left."""
 
 
 @dataclass(slots=True)
@@ -61,7 +65,11 @@ async def correct(
         if requirement is None:
             break
         held = held.and_(requirement)
-        entered = await contest.enter(await revise(held), wanted=ENTERED, timeout_s=timeout_s)
+        try:
+            revised = await revise(held)
+        except ModelError:
+            break  # out of time: what there is stands
+        entered = await contest.enter(revised, wanted=ENTERED, timeout_s=timeout_s)
         step: dict[str, Any] = {"requirement": requirement.as_json(), "accepted": False, "query": None}
         for rival in entered:
             rival_risk = contest.risk(rival)

@@ -21,7 +21,7 @@ from proxy.nl.enumerate import Candidate
 from proxy.nl.memory import Memory, Recalled
 from proxy.nl.requirements import Requirements
 from proxy.pipeline.contest import ALL_ON, CANDIDATE_MOST_S, Contest, Switches, Vet, row_count
-from proxy.pipeline.correction import Correction, correct
+from proxy.pipeline.correction import MOST_S, Correction, correct
 from proxy.pipeline.dataset import Dataset
 from proxy.query.model import ParsedQuery
 from proxy.query.operation import Question
@@ -33,6 +33,8 @@ AT_ONCE = 2
 MOST_CHARACTERS = 4_000
 """Two pages of text. Linking looks at every run of words, so that its time grows faster than the text."""
 
+RESERVE_S = 1.0
+"""Of ``[nl] timeout_s``, which no correction may use up: the answer is there already."""
 RISK_OF_SAME = 0.02
 """Of the confirmed query of the same question: people err, too."""
 RISK_OF_PATTERN = 0.08
@@ -115,9 +117,10 @@ async def translate(
     account["gate"] = gate | {"query": first.candidate.sparql}
     told("gate", gate | {"words": first.candidate.words, "findings": [_finding(f) for f in first.findings]})
     if fires and switches.corrector:
+        until = min(executed + MOST_S, deadline - RESERVE_S)
 
         async def revise(requirements: Requirements) -> list[Candidate]:
-            return await _in_worker(lambda: engine.revise(proposal.understanding, requirements, memory=memory), deadline)
+            return await _in_worker(lambda: engine.revise(proposal.understanding, requirements, memory=memory), until)
 
         found = await correct(
             contest, first, found.risk, proposal.understanding, engine.schema, revise,

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -203,3 +204,24 @@ def test_a_right_answer_survives_its_correction(encoder: OnnxEncoder) -> None:
         run(encoder, lambda d: translate(Question(QUESTIONS[0]), d), correct_above=above).query for above in (0.0, 1.0)
     }
     assert len(texts) == 1
+
+
+class Slow(QuestionEngine):
+    """An engine whose second thoughts take longer than anybody waits."""
+
+    def revise(self, *args: Any, **named: Any) -> Any:
+        time.sleep(3.0)
+        return super().revise(*args, **named)
+
+
+def test_a_correction_out_of_time_leaves_the_answer(encoder: OnnxEncoder) -> None:
+    """What was chosen first is given, within the time of a correction, and no error."""
+
+    async def act(dataset: Dataset) -> Translation:
+        assert dataset.index is not None and dataset.values is not None
+        dataset.engine = Slow(dataset.index, dataset.values, encoder, dataset.settings.nl)
+        return await translate(Question(QUESTIONS[0]), dataset)
+
+    found = run(encoder, act, correct_above=0.0)
+    assert found.query == run(encoder, lambda d: translate(Question(QUESTIONS[0]), d), corrections=0).query
+    assert found.account["corrections"] == [] and found.account["timings_ms"]["correction"] < 2900
