@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 # ruff: noqa: E402
 
-from benchmarks.fit_ranking import softmax_fit
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.enumerate import Candidate
 from proxy.nl.evidence import Seen, evidence
@@ -39,6 +38,7 @@ from proxy.nl.requirements import Requirements
 from proxy.pipeline.contest import Contest, Switches
 from proxy.pipeline.correction import correct
 from proxy.query.operation import Question
+from proxy.training.linear import softmax_fit
 
 FOLDS = 5
 KEPT = 40
@@ -118,18 +118,23 @@ def cases(records: list[dict[str, Any]], *, execute: int, l2: float) -> list[Cas
     out: list[Case] = []
     for fold in range(FOLDS):
         train = [(x / sd, y) for (x, y), f in zip(groups, folds, strict=True) if f != fold and y.any() and not y.all()]
-        weights = softmax_fit(train, np.zeros(len(sd)), l2=l2) / sd
+        weights = _fitted(train, l2=l2) / sd
         for n, record in enumerate(records):
             if folds[n] == fold:
                 out += _run(n, record, groups[n][0] @ weights, execute)
     return out
 
 
+def _fitted(groups: list[tuple[Matrix, NDArray[np.bool_]]], *, l2: float) -> Matrix:
+    x, y = np.concatenate([x for x, _ in groups]), np.concatenate([y for _, y in groups])
+    return softmax_fit(x, y, [len(y) for _, y in groups], start=np.zeros(x.shape[1]), l2=l2, steps=400)
+
+
 def ranking(records: list[dict[str, Any]], *, l2: float) -> dict[str, float]:
     """Weights of a ranking that is fitted on all *records*."""
     names, groups = _groups(records)
     sd = np.maximum(np.concatenate([x for x, _ in groups]).std(axis=0), 0.02)
-    weights = softmax_fit([(x / sd, y) for x, y in groups if y.any() and not y.all()], np.zeros(len(names)), l2=l2) / sd
+    weights = _fitted([(x / sd, y) for x, y in groups if y.any() and not y.all()], l2=l2) / sd
     return dict(zip(names, weights.tolist(), strict=True))
 
 

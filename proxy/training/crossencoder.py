@@ -54,10 +54,13 @@ class Recipe:
 
 @dataclass(slots=True)
 class Trained:
-    """The network at its best epoch. history: of each epoch the loss in training and held out, and the share of held-out groups
-    whose first candidate is right."""
+    """The network at its best epoch, and the weight of its logits that was best then; 0: it never helped.
+
+    history: of each epoch the loss in training and held out, and the share of held-out groups whose first candidate is right.
+    """
 
     network: Any
+    weight: float
     history: list[dict[str, float]]
 
 
@@ -148,7 +151,8 @@ def train(
     )
     began = time.monotonic()
     history: list[dict[str, float]] = []
-    best, best_state, stale = evaluate(network, tokenizer, held_out, recipe)[0], copy.deepcopy(network.state_dict()), 0
+    best_weight = 0.0
+    best, best_state, stale = math.inf, copy.deepcopy(network.state_dict()), 0
     for epoch in range(recipe.epochs):
         network.train()
         order = useful[:]
@@ -166,17 +170,19 @@ def train(
             told(f"epoch {epoch + 1}, loss {np.mean(losses[-50:]):.3f}", min(len(order), at + len(batch)), len(order))
             if time.monotonic() - began > recipe.limit_s:
                 break
-        loss_held, first = evaluate(network, tokenizer, held_out, recipe)
-        history.append({"loss": float(np.mean(losses)), "held_out_loss": loss_held, "held_out_first": first})
+        weight, loss_held, first = judge(held_out, logits_of(network, tokenizer, held_out, recipe))
+        history.append(
+            {"loss": float(np.mean(losses)), "weight": weight, "held_out_loss": loss_held, "held_out_first": first}
+        )
         if loss_held < best:
-            best, best_state, stale = loss_held, copy.deepcopy(network.state_dict()), 0
+            best, best_weight, best_state, stale = loss_held, weight, copy.deepcopy(network.state_dict()), 0
         else:
             stale += 1
         if stale > recipe.patience or time.monotonic() - began > recipe.limit_s:
             break
     network.load_state_dict(best_state)
     network.eval()
-    return Trained(network, history)
+    return Trained(network, best_weight, history)
 
 
 def shortened(group: Group, negatives: int) -> Group:
@@ -230,17 +236,24 @@ def logits_of(network: Any, tokenizer: Any, groups: Sequence[Group], recipe: Rec
     return out
 
 
-def evaluate(
-    network: Any, tokenizer: Any, groups: Sequence[Group], recipe: Recipe, *, weight: float = 1.0
-) -> tuple[float, float]:
-    """Mean loss over the groups that a ranking can get wrong, and the share of all whose first candidate is right, with
-    *weight* times the logits."""
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""By which logits may be multiplied before they are added to the linear scores."""
+
+
+def judge(groups: Sequence[Group], logits: Sequence[NDArray[np.float32]]) -> tuple[float, float, float]:
+    """The weight of *logits* with the least mean loss over the groups that a ranking can get wrong, that loss, and the share of
+    groups whose first candidate is then right."""
+    found = [(*_judged(groups, logits, w), w) for w in WEIGHTS]
+    loss, first, weight = min(found, key=lambda x: (x[0], x[2]))
+    return weight, loss, first
+
+
+def _judged(groups: Sequence[Group], logits: Sequence[NDArray[np.float32]], weight: float) -> tuple[float, float]:
     losses, hits = [], 0
-    for g, logits in zip(groups, logits_of(network, tokenizer, groups, recipe), strict=True):
+    for g, found in zip(groups, logits, strict=True):
         if not g.texts:
             continue
-        total = np.asarray(g.base) + weight * logits
-        right = np.asarray(g.right)
+        total, right = np.asarray(g.base) + weight * found, np.asarray(g.right)
         hits += bool(right[int(np.argmax(total))])
         if right.any() and not right.all():
             losses.append(float(np.logaddexp.reduce(total) - np.logaddexp.reduce(total[right])))

@@ -18,13 +18,13 @@ import numpy as np
 from proxy import __version__
 from proxy.errors import ModelError
 from proxy.nl.ranker import FILE, digest
-from proxy.training.crossencoder import Group, Recipe, evaluate, logits_of, read_tokenizer, start, train
+from proxy.training.crossencoder import Group, Recipe, logits_of, read_tokenizer, start, train
 from proxy.training.export import export
 from proxy.training.linear import Figure, Matrix, first_right, fit_weights, out_of_fold, scores
 from proxy.training.samples import Sample, fold_of
 
 FOLDS = 5
-STRENGTHS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+STRENGTHS = (0.003, 0.03, 0.3)
 """Of the prior, weakest first; which one is chosen out of fold."""
 Told = Callable[[str, int, int], None]
 
@@ -122,10 +122,7 @@ def _add_cross(
         raise ModelError("too few graphs or questions to hold any out for a cross-encoder")
     network = start(source.folder, source.recipe)
     trained = train(network, tokenizer, training, held_out, source.recipe, told=told)
-    recipe = source.recipe
-    weight = max(
-        (0.0, 0.25, 0.5, 0.75, 1.0), key=lambda w: evaluate(network, tokenizer, held_out, recipe, weight=w)[1] - 1e-6 * w
-    )
+    recipe, weight = source.recipe, trained.weight
     logits = logits_of(trained.network, tokenizer, [_best(g, source.reranked) for _, g in test], recipe)
     linear = first_right([s for s, _ in test], [np.asarray(g.base) for _, g in test])
     both = first_right([s for s, _ in test], [joined(g.base, x, weight) for (_, g), x in zip(test, logits, strict=True)])
@@ -172,14 +169,7 @@ def joined(base: Sequence[float], logits: Any, weight: float) -> Matrix:
 def write(fitted: Fitted, folder: Path, *, made_by: str, data: Sequence[str]) -> None:
     """Write the ranking into *folder*, with ``MODEL_CARD.md``. made_by: the command. data: what it was trained on."""
     folder.mkdir(parents=True, exist_ok=True)
-    document: dict[str, Any] = {
-        "note": f"Written by {made_by} (docs/models.md); numbers only.",
-        "version": __version__,
-        "questions": fitted.questions,
-        "graphs": fitted.graphs,
-        "figures": {k: [round(x, 3) for x in v] for k, v in fitted.figures.items()},
-        "weights": {k: round(v, 4) for k, v in fitted.weights.items()},
-    }
+    document = ranking_document(fitted, made_by=made_by)
     for name in ("model.onnx", "tokenizer.json"):
         (folder / name).unlink(missing_ok=True)
     if fitted.network is not None and fitted.source is not None:
@@ -192,6 +182,18 @@ def write(fitted: Fitted, folder: Path, *, made_by: str, data: Sequence[str]) ->
         }
     (folder / FILE).write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / "MODEL_CARD.md").write_text(card(fitted, made_by=made_by, data=data), encoding="utf-8")
+
+
+def ranking_document(fitted: Fitted, *, made_by: str) -> dict[str, Any]:
+    """The content of ``weights.json``, without a cross-encoder."""
+    return {
+        "note": f"Written by {made_by} (docs/models.md); numbers only.",
+        "version": __version__,
+        "questions": fitted.questions,
+        "graphs": fitted.graphs,
+        "figures": {k: [round(x, 3) for x in v] for k, v in fitted.figures.items()},
+        "weights": {k: round(v, 4) for k, v in fitted.weights.items()},
+    }
 
 
 def card(fitted: Fitted, *, made_by: str, data: Sequence[str]) -> str:
