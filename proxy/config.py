@@ -558,9 +558,13 @@ def describe_info(info: msgspec.inspect.Type) -> str:
     return type(info).__name__
 
 
+_CREDENTIALS = re.compile(r'(//)[^\s"/@]*@')
+"""User and password in a URL, which no message repeats."""
+
+
 def _show(value: Any) -> str:
     kind = {str: "the text", bool: "", int: "the number", float: "the number", list: "the list", dict: "the table"}
-    shown = msgspec.json.encode(value, enc_hook=str).decode()
+    shown = _CREDENTIALS.sub(r"\1***@", msgspec.json.encode(value, enc_hook=str).decode())
     return f"{kind.get(type(value), 'the value')} {shown[:200]}".strip()
 
 
@@ -580,6 +584,10 @@ def _check_together(config: Config) -> None:
         raise ConfigError("backend.load", "found together with backend.url; accepted: one of them, a server or files")
     if backend.url and not backend.url.lower().startswith(("http://", "https://")):
         raise ConfigError("backend.url", f"found {_show(backend.url)}; accepted: a root URL such as http://127.0.0.1:7878")
+    for key, url in (("backend.url", backend.url), ("backend.update_url", backend.update_url)):
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            message = f"found {_show(url)}; accepted: no user and password in it, but in {variable_of('backend.authorization')}"
+            raise ConfigError(key, message)
     if backend.url and backend.kind == "graphdb" and not backend.repository:
         raise ConfigError("backend.repository", "not set; accepted: the id of the GraphDB repository")
     if backend.update_url and backend.kind != "sparql":

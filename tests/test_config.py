@@ -94,6 +94,23 @@ def test_a_secret_in_a_file_is_not_repeated_in_the_error(tmp_path):
     assert "c2VjcmV0" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("CACHE_URL", "http://:c2VjcmV0@a"),
+        ("SHARED_URL", "redi://u:c2VjcmV0@a:6379/0"),
+        ("BACKEND_URL", "ftp://u:c2VjcmV0@a"),
+        ("BACKEND_URL", "http://u:c2VjcmV0@a:7878"),
+        ("BACKEND_URL", "HTTP://c2VjcmV0@a"),
+    ],
+)
+def test_a_password_in_a_url_is_not_repeated_in_the_error(variable, value):
+    """Nor is one taken in the address of a backend, which stands in logs and messages."""
+    with pytest.raises(ConfigError, match=r"\*\*\*@a") as caught:
+        load_config(environ={"SPARLANCE_" + variable: value})
+    assert "c2VjcmV0" not in str(caught.value)
+
+
 def test_later_sources_win(tmp_path):
     """Defaults, file, environment, command line: the last that speaks decides, key by key."""
     file = write(tmp_path, "[server]\nport = 1\nhost = '::1'\n[log]\nlevel = 'debug'\n")

@@ -62,11 +62,21 @@ class AccessGate:
                     key = self._keys.ring.find(token, now=self._now)
                     if key is not None:
                         exchange.principal = Principal(key.roles, key)
-                        scope["headers"] = [f for f in headers if f != (name, value) and f[0] != API_KEY]
+                        scope["headers"] = [f for f in headers if f != (name, value) and not self._is_ours(*f)]
                         return
                     if name == API_KEY or id_of(token) is not None:
                         raise NotAuthenticated("this API key is unknown, revoked or expired")
         exchange.principal = self._local if _NOT_FROM_HERE.isdisjoint(map(NAME, headers)) else self._anonymous
+        if exchange.principal is not self._anonymous and not _names_this_machine(headers):
+            exchange.principal = self._anonymous
+
+    def _is_ours(self, name: bytes, value: bytes) -> bool:
+        """Whether a field shows a key: who shows one in two ways shows neither to the backend."""
+        if name == API_KEY:
+            return True
+        if name != b"authorization" or (token := _token(name, value)) is None:
+            return False
+        return id_of(token) is not None or self._keys.ring.find(token, now=self._now) is not None
 
     def limits_of(self, key: Key) -> ClientLimits | None:
         """The account of a key with limits of its own; None: it has those of everybody."""
@@ -122,6 +132,20 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _names_this_machine(headers: Headers) -> bool:
+    """Whether Host is a loopback address, localhost, or missing (HTTP/1.0).
+
+    A page of another site may give its own name our address (DNS rebinding): to the browser our pages are then its own, and it
+    sends no Origin; the name that it asked for stands in Host all the same.
+    """
+    for name, value in headers:
+        if name == b"host":
+            host = value.decode("latin-1").strip().lower()
+            host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+            return is_loopback(host)
+    return True
 
 
 def _token(name: bytes, value: bytes) -> str | None:

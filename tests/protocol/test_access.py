@@ -131,11 +131,17 @@ def test_an_update_in_a_form_needs_its_role_too(tmp_path):
         ("127.0.0.1", {"x-forwarded-for": "203.0.113.9"}, 401),
         ("127.0.0.1", {"forwarded": "for=203.0.113.9"}, 401),
         ("127.0.0.1", {"origin": "https://elsewhere.example"}, 401),
+        ("127.0.0.1", {"host": "rebound.elsewhere.example:8080"}, 401),
+        ("127.0.0.1", {"host": "127.0.0.1.elsewhere.example"}, 401),
+        ("127.0.0.1", {"host": "127.0.0.1:8080"}, 200),
+        ("127.0.0.1", {"host": "[::1]:8080"}, 200),
+        ("127.0.0.1", {"host": "LOCALHOST"}, 200),
         ("0.0.0.0", {}, 401),
     ],
 )
 def test_on_this_machine_alone_admin_pages_need_no_key(tmp_path, host, headers, status):
-    """Not where other machines can connect, nor for what a proxy here passes on, nor for a page that a browser here shows."""
+    """Not where other machines can connect, nor for what a proxy here passes on, nor for a page that a browser here shows, be
+    it under a name that was given our address afterwards (DNS rebinding)."""
     assert World(tmp_path, host=host).ask(("GET", "/-/metrics", headers))[0].status_code == status
 
 
@@ -185,9 +191,14 @@ def test_keys_that_are_not_ours_pass_to_the_backend(tmp_path):
 
     async def run():
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            for headers in (bearer("eyJhbGciOi.J9.x"), basic("secret"), bearer(token), basic(token), {"x-api-key": token}):
+            twice = {"x-api-key": token} | basic(token)
+            both = [("authorization", v["authorization"]) for v in (basic("secret"), bearer(token), basic(token))]
+            for headers in (
+                bearer("eyJhbGciOi.J9.x"), basic("secret"), bearer(token), basic(token), {"x-api-key": token}, twice, both
+            ):  # fmt: skip
                 assert (await client.get(QUERY, headers=headers)).status_code == 200
 
     asyncio.run(run())
-    sent = [dict(h).get(b"authorization") or dict(h).get(b"x-api-key") for h in seen]
-    assert sent == [b"Bearer eyJhbGciOi.J9.x", basic("secret")["authorization"].encode(), None, None, None]
+    sent = [[value for name, value in h if name in (b"authorization", b"x-api-key")] for h in seen]
+    secret = basic("secret")["authorization"].encode()
+    assert sent == [[b"Bearer eyJhbGciOi.J9.x"], [secret], [], [], [], [], [secret]]
