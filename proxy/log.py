@@ -157,6 +157,13 @@ def _to_json(logger: Any, name: str, event: Any) -> str:
     return _encode(event).decode()
 
 
+def _on_one_line(logger: Any, name: str, event: Any) -> Any:
+    """Of what a library says: control characters as escapes, as ConsoleRenderer has them in the values of fields only."""
+    if not (text := str(event["event"])).isprintable():
+        event["event"] = repr(text)[1:-1]
+    return event
+
+
 def configure(settings: LogSettings) -> None:
     """Send our events, and those of libraries that use ``logging``, to stderr in one format."""
     as_json = settings.format == "json" or (settings.format == "auto" and not sys.stderr.isatty())
@@ -170,7 +177,8 @@ def configure(settings: LogSettings) -> None:
     if as_json:
         last = [_TRACEBACKS, _to_json]
     else:
-        last = [structlog.dev.ConsoleRenderer(timestamp_key="time", exception_formatter=structlog.dev.plain_traceback)]
+        traceback = structlog.dev.plain_traceback
+        last = [_on_one_line, structlog.dev.ConsoleRenderer(timestamp_key="time", exception_formatter=traceback)]
     global _processors, _lines, _is_info
     _processors, _lines, _is_info = [*shared, *last], _Lines(sys.stderr), level <= logging.INFO
     structlog.configure(

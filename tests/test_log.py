@@ -1,6 +1,7 @@
 """Logging: one line for each event, in the format that the reader needs."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,3 +90,19 @@ def test_what_is_below_the_level_is_silent():
     )
     events = [json.loads(line) for line in run(statement, format_="json", level="warning")]
     assert [(e["event"], e["level"]) for e in events] == [("b", "warning"), ("d 1", "error")]
+
+
+@pytest.mark.parametrize("format_", ["json", "console"])
+def test_what_is_logged_is_one_line(format_):
+    """A path or a message of somebody else makes no line of its own, and moves no cursor."""
+    statement = r"""
+from proxy.log import exchanges
+evil = "a\n2026-01-01 [info] serving\x1b[2J"
+log.warning("transfer_broken", error=evil)
+logging.getLogger("x").warning("%s", evil)
+exchanges([({"path": evil, "request_id": "r"}, 1)])
+"""
+    lines = run(statement, format_=format_)
+    assert len(lines) == 3
+    told = re.sub(r"\x1b\[\d+m", "", "".join(lines))  # the colours of the console
+    assert told.isprintable() and told.count("a\\n2026") == 3
