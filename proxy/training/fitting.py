@@ -109,7 +109,7 @@ def _loss(samples: Sequence[Sample], found: Sequence[Matrix]) -> float:
 def _add_cross(
     fitted: Fitted, samples: Sequence[Sample], found: Sequence[Matrix], source: Source, *, by_question: bool, told: Told
 ) -> None:
-    """Train on eight of ten parts, stop early by the ninth, and measure on the tenth, which decides whether it is kept."""
+    """Train on seven of ten parts, stop early by one, and measure on two, which decide whether the network is kept."""
     tokenizer = read_tokenizer(source.folder)
     parts: list[list[tuple[Sample, Group]]] = [[] for _ in range(10)]
     for sample, base in zip(samples, found, strict=True):
