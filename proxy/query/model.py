@@ -425,12 +425,12 @@ ParsedOperation = ParsedQuery | ParsedUpdate
 
 # -- walking
 
-_LEAVES = (Iri, Literal, Variable)
 _NODES: dict[type, tuple[str, ...]] = {
-    cls: tuple(f.name for f in fields(cls) if f.name not in ("span", "prefixes", "base", "dataset", "using"))
+    cls: tuple(f.name for f in reversed(fields(cls)) if f.name not in ("span", "prefixes", "base", "dataset", "using"))
     for cls in list(globals().values())
     if isinstance(cls, type) and cls.__module__ == __name__ and hasattr(cls, "__dataclass_fields__") and cls is not Span
-}
+} | dict.fromkeys((Iri, Literal, Variable), ())
+"""Class of a node or term → its fields that may hold others, the last one first."""
 
 
 def walk(node: Any, *, into_exists: bool = True, into_subselect: bool = True) -> Iterator[Any]:
@@ -443,21 +443,18 @@ def walk(node: Any, *, into_exists: bool = True, into_subselect: bool = True) ->
     stack = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, tuple):
-            stack.extend(reversed(current))
-            continue
         cls = type(current)
-        if cls in _LEAVES:
-            yield current
-            continue
         names = _NODES.get(cls)
         if names is None:
+            if isinstance(current, tuple):
+                stack.extend(reversed(current))
             continue
         yield current
         if (cls is Exists and not into_exists) or (cls is SubSelect and not into_subselect):
             continue
-        for name in reversed(names):
-            stack.append(getattr(current, name))
+        for name in names:
+            if below := getattr(current, name):  # most fields of most nodes are empty
+                stack.append(below)
 
 
 _PLAIN_FUNCTIONS = (XSD, "http://www.w3.org/2005/xpath-functions", "http://www.opengis.net/def/function/geosparql/")
