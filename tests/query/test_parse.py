@@ -302,10 +302,10 @@ MANY = {
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_hostile_text_is_refused_in_time(text):
     """Nesting and size beyond the limits are MalformedQuery, at once; never a RecursionError."""
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(MalformedQuery):
         parse(text)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("text", MANY.values(), ids=MANY)

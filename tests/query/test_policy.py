@@ -143,10 +143,10 @@ def test_read_only():
 )
 def test_hostile_text_holds_nobody_up(text):
     """200 KB of any shape take linear time: the look at unparsable text runs between everybody's requests."""
-    start = time.perf_counter()
+    start = time.process_time()
     holds_update_keywords(text)
     holds_service_keyword(text)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 @pytest.mark.parametrize(

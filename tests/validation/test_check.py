@@ -169,9 +169,9 @@ def test_a_good_query_has_no_findings(exact_index):
 def test_a_large_query_is_checked_in_little_time(text, exact_index):
     """Beyond the bounds conditions and suggestions are left out."""
     query = parse(PREFIX + text)
-    started = time.perf_counter()
+    started = time.process_time()
     check(query, exact_index)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_a_bound_that_was_reached_is_said(exact_index):

@@ -272,9 +272,9 @@ DEEP = {
 def test_no_nesting_takes_exponential_time(text, exact_index):
     """Nothing is read twice at each level without an end."""
     query = parse(PREFIX + text)
-    started = time.perf_counter()
+    started = time.process_time()
     check(query, exact_index)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 def test_nested_repetition_is_one_repetition(exact_index):
