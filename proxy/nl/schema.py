@@ -39,6 +39,8 @@ _KEY_WORDS = frozenset("id identifier ref reference code key number no".split())
 """Words of an edge that say only that it refers."""
 SELF = ""
 """In place of a property: the node itself, by its IRI."""
+_WALKS_MOST = 50_000
+"""Pairs of classes whose walks are remembered."""
 NAME_WORDS = ("name", "title", "full name", "label")
 
 
@@ -148,6 +150,7 @@ class Schema:
             is_text_number = datatype not in NUMERIC | TEMPORAL and values is not None and self._all_numbers(values, c, p)
             self.attributes.append(Attribute(c, (p,), datatype, self.property_words(p), sum(types.values()), is_text_number))
         self._languages_at: dict[tuple[str, str], frozenset[str]] = {}
+        self._walks: dict[tuple[str, str, int, int], list[tuple[Step, ...]]] = {}
         self._names_at: dict[Attribute, Attribute] = {}
         self._compose(into)
         self._relate()
@@ -376,6 +379,14 @@ class Schema:
     def paths(self, source: str, target: str, *, limit: int = 3, max_steps: int = 4) -> list[tuple[Step, ...]]:
         """The shortest walks between two classes, shortest first; at most *limit*, those longer than the shortest by two
         left out."""
+        key = (source, target, limit, max_steps)
+        if (known := self._walks.get(key)) is None:
+            if len(self._walks) >= _WALKS_MOST:
+                self._walks.clear()
+            known = self._walks[key] = self._paths(source, target, limit=limit, max_steps=max_steps)
+        return list(known)
+
+    def _paths(self, source: str, target: str, *, limit: int, max_steps: int) -> list[tuple[Step, ...]]:
         found: list[tuple[Step, ...]] = []
         queue: list[tuple[int, int, tuple[Step, ...]]] = [(0, 0, ())]
         tick = 0
