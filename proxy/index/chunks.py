@@ -193,6 +193,11 @@ def untyped_nodes(class_predicate: str, property_: str, end: End) -> str:
     return f"SELECT DISTINCT ?s {{ {pattern} . FILTER(isIRI(?s)) {no_class} }}"
 
 
+def untyped_count(class_predicate: str, property_: str, end: End) -> str:
+    """?n: how many rows ``untyped_nodes`` has, so that an answer which lost some is noticed."""
+    return f"SELECT (COUNT(*) AS ?n) {{ {{ {untyped_nodes(class_predicate, property_, end)} }} }}"
+
+
 def properties_beside(property_: str, end: End, other_end: End) -> str:
     """?q: the properties that some node at one end of *property_* is subject (object) of, as *other_end* says."""
     pattern = f"?s {iri(property_)} ?x" if end == "subject" else f"?x {iri(property_)} ?s . FILTER(!isLiteral(?s))"

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from proxy.index import chunks
-from proxy.index.build import IndexBuilder, text
+from proxy.index.build import IndexBuilder, number, text
 from proxy.index.nodes import PAIRS_MOST, Features, fingerprint
 from proxy.index.support import UNTYPED, Kind
 from proxy.pipeline.asking import Asker, Failure
@@ -48,10 +48,10 @@ async def read_nodes(asker: Asker, builder: IndexBuilder, instances: Mapping[str
 
     async def read_ends(end: tuple[str, chunks.End]) -> None:
         nonlocal is_whole
-        rows = await asker.ask(chunks.untyped_nodes(builder.class_predicate, *end))
-        is_whole = is_whole and not isinstance(rows, Failure)
-        for row in rows if not isinstance(rows, Failure) else ():
-            classes.setdefault(text(row["s"]), [])
+        found = await _untyped(asker, builder.class_predicate, *end)
+        is_whole = is_whole and found is not None
+        for node in found or ():
+            classes.setdefault(node, [])
 
     await asker.each("nodes", instances, read_class)
     await asker.each("nodes", ends, read_ends)
@@ -67,6 +67,15 @@ async def read_nodes(asker: Asker, builder: IndexBuilder, instances: Mapping[str
         builder.set_nodes(prints, list(kinds), np.array(number, dtype=np.int64))
 
 
+async def _untyped(asker: Asker, class_predicate: str, property_: str, end: chunks.End) -> list[str] | None:
+    """The IRIs without a class at one end of a property; None: not all of them came, by the backend's own count."""
+    rows = await asker.ask(chunks.untyped_nodes(class_predicate, property_, end))
+    counted = await asker.ask(chunks.untyped_count(class_predicate, property_, end))
+    if isinstance(rows, Failure) or isinstance(counted, Failure) or not counted or number(counted[0].get("n")) != len(rows):
+        return None
+    return [text(row["s"]) for row in rows]
+
+
 async def read_more_nodes(asker: Asker, builder: IndexBuilder, properties: Collection[str]) -> bool:
     """Add the nodes without a class at both ends of *properties*; False: they could not be listed, the table must go.
 
@@ -75,10 +84,10 @@ async def read_more_nodes(asker: Asker, builder: IndexBuilder, properties: Colle
     found: set[str] = set()
     for p in properties:
         for end in chunks.ENDS:
-            rows = await asker.ask(chunks.untyped_nodes(builder.class_predicate, p, end))
-            if isinstance(rows, Failure):
+            nodes = await _untyped(asker, builder.class_predicate, p, end)
+            if nodes is None:
                 return False
-            found.update(text(row["s"]) for row in rows)
+            found.update(nodes)
     builder.add_nodes(np.fromiter(map(fingerprint, found), dtype=np.uint32, count=len(found)), UNTYPED)
     return True
 
