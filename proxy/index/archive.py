@@ -168,8 +168,11 @@ def load(path: Path, *, fingerprint: str) -> Archived:
         raise CorruptIndex(f"{path} cannot be read: {exc}") from exc
     if described.fingerprint != fingerprint:
         raise CorruptIndex(f"{path} was made for another backend or under other settings")
-    graphs = {graph: _index(path, own) for graph, own in described.graphs.items()}
-    index = _index(path, described, graphs)
+    try:
+        graphs = {graph: _index(path, own) for graph, own in described.graphs.items()}
+        index = _index(path, described, graphs)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as exc:
+        raise CorruptIndex(f"{path} has tables that do not fit each other: {exc}") from exc
     return Archived(
         index,
         ValueIndex.open(path, _mapped(path, described.arrays["lengths"], _ARRAYS["lengths"])),
@@ -196,10 +199,13 @@ def _verify(path: Path, whole: mmap.mmap) -> _Description:
         raise CorruptIndex(f"{path} is damaged: its digest does not fit")
     try:
         described = msgspec.json.decode(whole[offset:end], type=_Description)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError, ValueError) as exc:
         raise CorruptIndex(f"{path} has a description that cannot be read: {exc}") from exc
     is_within = all(
-        n in d.arrays and 0 <= d.arrays[n].offset and d.arrays[n].offset + d.arrays[n].size * np.dtype(t).itemsize <= offset
+        n in d.arrays
+        and 0 <= d.arrays[n].offset
+        and 0 <= d.arrays[n].size
+        and d.arrays[n].offset + d.arrays[n].size * np.dtype(t).itemsize <= offset
         for d in (described, *described.graphs.values())
         for n, t in _ARRAYS.items()
     )

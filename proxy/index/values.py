@@ -11,6 +11,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,20 @@ class PairSummary:
     is_complete: bool = False
 
 
+def _schema(connection: sqlite3.Connection) -> frozenset[tuple[Any, ...]]:
+    """What a database consists of, as SQLite remembers it."""
+    return frozenset(connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master"))
+
+
+@lru_cache(maxsize=1)
+def _own_schema() -> frozenset[tuple[Any, ...]]:
+    connection = sqlite3.connect(":memory:")
+    connection.executescript(_SCHEMA + _INDICES)
+    found = _schema(connection)
+    connection.close()
+    return found
+
+
 class ValueIndex:
     """Read-only once built (``ValueIndexBuilder``). Safe to use from many threads, which take turns."""
 
@@ -113,15 +128,19 @@ class ValueIndex:
         """Map the database at *path*, which nobody writes any more; more may follow its last page (index/archive.py).
 
         Raises:
-            CorruptIndex: it is none.
+            CorruptIndex: it is none, or of another schema: views and indices of others could hold expressions, which run.
         """
         try:
             # immutable: no lock and no look for a journal, so many processes read one file, on read-only media too.
             connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
             connection.execute(f"PRAGMA mmap_size = {MAPPED_MOST_BYTES}")
-            connection.execute("SELECT 1 FROM text, iri, entry, pair, posting LIMIT 1").fetchone()
-        except sqlite3.Error as exc:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            found = _schema(connection)
+        except (sqlite3.Error, UnicodeDecodeError) as exc:
             raise CorruptIndex(f"{path} does not begin with a value index: {exc}") from exc
+        if found != _own_schema():
+            connection.close()
+            raise CorruptIndex(f"{path} has a value index of another schema")
         return cls(connection, lengths)
 
     def copy(self) -> sqlite3.Connection:
