@@ -61,6 +61,7 @@ class Secret:
 class ServerSettings(Struct, frozen=True, kw_only=True):
     """Where Sparlance listens. Port 0: a free one.
 
+    drain_s: of shutdown_timeout_s, in which new requests are still taken.
     workers: processes on that port. trusted_proxies: addresses and networks whose X-Forwarded-For is believed.
     """
 
@@ -68,6 +69,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     port: Port = 8080
     body_limit_bytes: Positive = 104_857_600
     shutdown_timeout_s: Seconds = 10.0
+    drain_s: SecondsOrOff = 0.0
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     trusted_proxies: tuple[Text, ...] = ()
 
@@ -446,7 +448,7 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as exc:
         raise ConfigError("", f"cannot read {file}: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+    except (ValueError, RecursionError) as exc:  # beside TOML's own error: no UTF-8, a number of 5,000 digits, deep nesting
         raise ConfigError("", f"{file} is not TOML: {exc}") from exc
 
 
@@ -502,7 +504,7 @@ def _as_value(raw: str, type_: Any) -> Any:
         return raw
     try:
         return tomllib.loads(f"value = {raw}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return raw  # the conversion says what was expected
 
 
@@ -564,7 +566,10 @@ _CREDENTIALS = re.compile(r'(//)[^\s"/@]*@')
 
 def _show(value: Any) -> str:
     kind = {str: "the text", bool: "", int: "the number", float: "the number", list: "the list", dict: "the table"}
-    shown = _CREDENTIALS.sub(r"\1***@", msgspec.json.encode(value, enc_hook=str).decode())
+    try:
+        shown = _CREDENTIALS.sub(r"\1***@", msgspec.json.encode(value, enc_hook=str).decode())
+    except ValueError:  # 0xfff…: Python writes no number of more than 4,300 digits
+        shown = "of too many digits"
     return f"{kind.get(type(value), 'the value')} {shown[:200]}".strip()
 
 
@@ -602,6 +607,9 @@ def _check_together(config: Config) -> None:
 
 def _check_load(config: Config) -> None:
     backend, load, server = config.backend, config.load, config.server
+    if server.drain_s and server.drain_s >= server.shutdown_timeout_s:
+        found = f"{server.drain_s:g}, of server.shutdown_timeout_s = {server.shutdown_timeout_s:g}"
+        raise ConfigError("server.drain_s", f"found {found}; accepted: less, as running requests get the rest")
     if load.concurrency > backend.max_connections:
         found = f"{load.concurrency}, more than backend.max_connections = {backend.max_connections}"
         raise ConfigError("load.concurrency", f"found {found}; accepted: at most as many as there are connections")
