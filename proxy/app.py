@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -33,6 +34,9 @@ from proxy.reloading import Reload, carried, changes, hand_over, require_reloada
 
 BUILT_WITHIN_S = 60.0
 """How long a new configuration waits for its indexes before it serves; without them questions would be declined."""
+
+BROKEN_OFF_WITHIN_S = 1.0
+"""How long the end waits for requests that lose their backend by it."""
 
 
 def create_app(
@@ -146,6 +150,7 @@ class Application:
         self.gather: Callable[[], Awaitable[list[str]]] | None = None
         self.reread: Callable[[], Config] | None = None
         self.tell_others: Callable[[], None] = lambda: None
+        self.is_draining = False
         self.metrics = Metrics()
         self._encoders = encoders if encoders is not None else {}
         self._reloading = asyncio.Lock()
@@ -212,12 +217,17 @@ class Application:
             body_limit_bytes=generation.config.server.body_limit_bytes,
             metrics=self._expose,
             reload=self.reload_and_tell,
+            is_stopping=lambda: self.is_draining,
         )
         generation.serve(pages)
         self.current = generation
         self._direct = DirectLane(
             self._http, generation.admitted, generation.sparql, enter=generation.enter, leave=generation.leave
         )
+
+    def drain(self) -> None:
+        """Say on ``/-/ready`` that this process is about to stop."""
+        self.is_draining = True
 
     # -- another configuration
 
@@ -300,6 +310,9 @@ class Application:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
         await _close(self.datasets)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BROKEN_OFF_WITHIN_S):
+                await self.current.drained()  # what still ran hears of it now, and is to be counted and logged
         await self.plugins.shutdown()
         if self._link is not None:
             await self._link.aclose()

@@ -16,6 +16,7 @@ FIXED = (
     "server.port",
     "server.workers",
     "server.shutdown_timeout_s",
+    "server.drain_s",
     "shared.url",
     "shared.index_limit_bytes",
 )

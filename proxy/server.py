@@ -10,6 +10,7 @@ import math
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from types import FrameType
 from typing import Any, Protocol, cast
 
@@ -66,6 +67,8 @@ class Served(Protocol):
 
     def connection(self, state: Any, *, keep_alive_s: float, loop: asyncio.AbstractEventLoop) -> asyncio.Protocol: ...
 
+    def drain(self) -> None: ...
+
 
 def configure(app: Served, *, shutdown_timeout_s: float) -> uvicorn.Config:
     """uvicorn's part: start, signals, graceful end. What travels over a connection is the application's own business."""
@@ -92,13 +95,17 @@ def configure(app: Served, *, shutdown_timeout_s: float) -> uvicorn.Config:
 def run(app: Served, listener: socket.socket, settings: ServerSettings, *, announce: Announce) -> bool:
     """Serve *app* until a signal says stop; then running requests get ``shutdown_timeout_s``. Closes *listener*.
 
+    SIGTERM comes from whoever manages processes, and there may be a balancer that goes on sending until it has looked at
+    ``/-/ready``: for ``drain_s`` of that time new requests are taken, too. A second signal, or Ctrl-C, ends that at once.
+
     Args:
         announce: awaited once, when requests are accepted.
     Returns:
         False if the application could not start.
     """
-    config = configure(app, shutdown_timeout_s=settings.shutdown_timeout_s)
-    server = _Server(config, announce, is_shared=settings.workers > 1)
+    config = configure(app, shutdown_timeout_s=settings.shutdown_timeout_s - settings.drain_s)
+    drain_s = settings.drain_s
+    server = _Server(config, announce, drain=app.drain, drain_s=drain_s, is_shared=settings.workers > 1)
     # uvicorn stops gracefully at a signal and then raises it again; to us, having stopped as told is success.
     before = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -203,14 +210,35 @@ class TurnTaking:
 
 
 class _Server(uvicorn.Server):
-    """Args: is_shared: other processes accept from the same sockets."""
+    """Args: drain: told that the end is near. is_shared: other processes accept from the same sockets."""
 
-    def __init__(self, config: uvicorn.Config, announce: Announce, *, is_shared: bool = False) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        announce: Announce,
+        *,
+        drain: Callable[[], None],
+        drain_s: float = 0.0,
+        is_shared: bool = False,
+    ) -> None:
         super().__init__(config)
         self._announce = announce
         self._is_shared = is_shared
+        self._drain, self._drain_s = drain, drain_s
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_draining = False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._drain()
+        if sig != signal.SIGTERM or not self._drain_s or self._is_draining or self._loop is None:
+            super().handle_exit(sig, frame)
+            return
+        self._is_draining = True
+        stop = partial(super().handle_exit, sig, frame)
+        self._loop.call_soon_threadsafe(self._loop.call_later, self._drain_s, stop)  # a signal comes at any moment
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets=[] if self._is_shared else sockets)
         if self.started and self._is_shared:
             loop = asyncio.get_running_loop()

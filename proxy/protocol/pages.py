@@ -42,6 +42,7 @@ class Pages:
 
     Args:
         metrics: writes the page of that name; None: there is none. reload: reads the configuration again.
+        is_stopping: whether the process is about to end, so that nobody should send more.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class Pages:
         body_limit_bytes: int,
         metrics: Callable[[], Awaitable[str]] | None = None,
         reload: Callable[[], Awaitable[Reloaded]] | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_stopping = is_stopping
         self._metrics = metrics
         self._reload = reload
         self._paths = paths
@@ -100,7 +103,10 @@ class Pages:
         return JSONResponse({"live": True}, headers=NO_STORE)
 
     async def ready(self, request: Request) -> Response:
-        """200 once index and engine can serve and the backend answers; else 503 and what is missing."""
+        """200 once index and engine can serve and the backend answers; 503 and why: what is missing, or the end is near."""
+        if self._is_stopping():
+            content = {"ready": False, "reasons": ["the server is stopping"], "datasets": {}}
+            return JSONResponse(content, status_code=503, headers=NO_STORE)
         reasons = {name: await path.dataset.readiness() for name, path in self._paths.items()}
         is_ready = not any(reasons.values())
         flat = [reason for found in reasons.values() for reason in found]
