@@ -313,18 +313,21 @@ class Dataset:
                 ended = time.perf_counter()
                 await self._wait_for_change()
                 is_built = False
-                until = max(time.perf_counter() + self.settle_s, ended + self.rebuild_pause_s)
-                while not self._is_urgent and (left_s := until - time.perf_counter()) > 0:
-                    self._wake.clear()
-                    try:
-                        async with asyncio.timeout(left_s):
-                            await self._wake.wait()  # more changes cost nothing more; only an urgent one ends the pause
-                    except TimeoutError:
-                        break
+                await self._pause(max(time.perf_counter() + self.settle_s, ended + self.rebuild_pause_s))
             else:
                 self._touched = None  # what was to be read anew was not
-                await asyncio.sleep(pause_s)
+                await self._pause(time.perf_counter() + pause_s)
                 pause_s = min(pause_s * 2, RETRY_MOST_S)
+
+    async def _pause(self, until: float) -> None:
+        """Wait until that time of the clock, or until ``refresh``; more changes meanwhile cost nothing more."""
+        while not self._is_urgent and (left_s := until - time.perf_counter()) > 0:
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                break
 
     async def _wait_for_change(self) -> None:
         """Return when somebody says that the index is stale, or the upkeep finds so."""

@@ -94,6 +94,34 @@ def test_failed_build_is_shown_and_tried_again():
     asyncio.run(check())
 
 
+def test_refresh_ends_the_pause_after_a_failed_build():
+    """Who has mended the backend and asks for a build need not wait for up to a minute; another change of the data does."""
+    calls = 0
+
+    async def flaky(source, progress, epoch):
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise BackendUnreachable("nobody there", backend="x")
+        return await build(source, progress, epoch)
+
+    async def check():
+        one = Dataset("d", backend(), CONFIG, distil=flaky, retry_first_s=60.0)
+        one.start()
+        await one.built()
+        assert one.index_build.state is BuildState.FAILED
+        one.mark_stale()
+        await asyncio.sleep(0.05)
+        assert calls == 1
+        one.refresh()
+        async with asyncio.timeout(10):
+            while one.index is None:
+                await asyncio.sleep(0.01)
+        await one.aclose()
+
+    asyncio.run(check())
+
+
 def test_stale_index_is_rebuilt_and_serves_meanwhile():
     """After a change the old index stays in place until the new one is there."""
     async def check():
