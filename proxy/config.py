@@ -250,6 +250,12 @@ class AccessSettings(Struct, frozen=True, kw_only=True):
     keys: Secret = Secret()
 
 
+class TracingSettings(Struct, frozen=True, kw_only=True):
+    """*endpoint*: of an OpenTelemetry collector, OTLP over HTTP; empty: no spans."""
+
+    endpoint: str = ""
+
+
 class LogSettings(Struct, frozen=True, kw_only=True):
     """*format* auto: for people on a terminal, JSON elsewhere."""
 
@@ -277,6 +283,7 @@ class Config(Struct, frozen=True, kw_only=True):
     access: AccessSettings = AccessSettings()
     plugins: PluginSettings = PluginSettings()
     log: LogSettings = LogSettings()
+    tracing: TracingSettings = TracingSettings()
     path: Path | None = None
     name: str = DEFAULT_DATASET
     datasets: Mapping[str, Config] = msgspec.field(default_factory=dict)
@@ -314,6 +321,7 @@ SECTIONS: Mapping[str, type[Struct]] = {
     "access": AccessSettings,
     "plugins": PluginSettings,
     "log": LogSettings,
+    "tracing": TracingSettings,
 }
 OF_A_DATASET = ("backend", "policy", "load", "cache", "index", "validation", "nl")
 """Sections that a dataset may have of its own; in the others there is nothing that could differ."""
@@ -474,7 +482,7 @@ def _from_file(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Map
 
 def holds_password(key: str, value: Any) -> bool:
     """Whether *value* of *key* is a URL with a password, which belongs in the environment like every secret."""
-    return key in ("cache.url", "shared.url") and isinstance(value, str) and "@" in value
+    return key in ("cache.url", "shared.url", "tracing.endpoint") and isinstance(value, str) and "@" in value
 
 
 def variable_of(key: str) -> str:
@@ -560,7 +568,7 @@ def describe_info(info: msgspec.inspect.Type) -> str:
     return type(info).__name__
 
 
-_CREDENTIALS = re.compile(r'(//)[^\s"/@]*@')
+_CREDENTIALS = re.compile(r'(//)[^\s"]*@')
 """User and password in a URL, which no message repeats."""
 
 
@@ -634,6 +642,10 @@ def _check_load(config: Config) -> None:
                 f"not set, with {server.workers} workers and updates allowed: one worker would serve what another has made "
                 "old; accepted: the URL of a Redis or Valkey server, or cache.enabled = false",
             )
+    endpoint = config.tracing.endpoint
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        accepted = "a URL such as http://localhost:4318/v1/traces"
+        raise ConfigError("tracing.endpoint", f"found {_show(endpoint)}; accepted: {accepted}")
     for key, url in (("cache.url", config.cache.url), ("shared.url", config.shared.url)):
         if url and not url.startswith(("redis://", "rediss://", "unix://")):
             raise ConfigError(key, f"found {_show(url)}; accepted: redis://host:port/db, rediss://…, unix://…")

@@ -47,8 +47,9 @@ class RedisLink:
                 decode_responses=False,
                 retry=Retry(NoBackoff(), 1),  # once: a kept connection may have died
             )
-        except ValueError as exc:
-            raise ConfigError(setting, f"{exc}; accepted: redis://host:port/db, rediss://…, unix://…") from exc
+        except ValueError:
+            # Not what it says: of a password with a slash it takes one half for the port, and repeats it.
+            raise ConfigError(setting, "found no such URL; accepted: redis://host:port/db, rediss://…, unix://…") from None
         self.faults: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
         self.failures = 0
         self._now = now
