@@ -9,7 +9,7 @@ from contextlib import suppress
 import structlog
 
 from proxy import __version__, log
-from proxy.assembly import Encoders, make_dataset, make_gate, make_limits, make_link, no_progress
+from proxy.assembly import Encoders, make_dataset, make_gate, make_limits, make_link, make_tracer, no_progress
 from proxy.backends.base import Backend
 from proxy.backends.loading import Progress as LoadProgress
 from proxy.config import Config
@@ -159,7 +159,9 @@ class Application:
         self._link = make_link(generation.config)
         self._shared = None if self._link is None else SharedLimits(self._link, self._accounts)
         self._exchanging: asyncio.Task[None] | None = None
-        self._http = RequestLog(self._route, self.metrics)
+        self._tracer = make_tracer(generation.config)
+        trace = None if self._tracer is None else self._tracer.record
+        self._http = RequestLog(self._route, self.metrics, trace)
         self._install(generation)
 
     @property
@@ -317,6 +319,8 @@ class Application:
         if self._link is not None:
             await self._link.aclose()
         self._http.flush()
+        if self._tracer is not None:
+            await asyncio.to_thread(self._tracer.close)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from proxy.nl.onnx import OnnxEncoder
     from proxy.pipeline.redis_link import RedisLink
     from proxy.pipeline.snapshots import Snapshots
+    from proxy.tracing import Tracer
 
 Encoders = dict[tuple[str, int], "OnnxEncoder"]
 """Encoders by what they were loaded from; each takes some hundred MB, and datasets share them."""
@@ -155,6 +156,19 @@ def make_link(config: Config) -> RedisLink | None:
     from proxy.pipeline.redis_link import RedisLink  # late: the package is an extra
 
     return RedisLink(config.shared.url, setting="shared.url", timeout_s=SHARED_TIMEOUT_S)
+
+
+def make_tracer(config: Config) -> Tracer | None:
+    """Who makes spans, or None where there are none.
+
+    Raises:
+        ConfigError: its packages are not installed.
+    """
+    if not config.tracing.endpoint:
+        return None
+    from proxy.tracing import Tracer  # late: the packages are an extra
+
+    return Tracer(config.tracing.endpoint)
 
 
 def make_snapshots(config: Config, path: Path | None, fingerprint: str) -> Snapshots | None:

@@ -19,6 +19,7 @@ FIXED = (
     "server.drain_s",
     "shared.url",
     "shared.index_limit_bytes",
+    "tracing.endpoint",
 )
 """What was settled when the socket was opened and the processes were started."""
 
@@ -44,7 +45,7 @@ def require_reloadable(old: Config, reread: Callable[[], Config] | None) -> Conf
         before, after = getattr(getattr(old, section), name), getattr(getattr(new, section), name)
         if before != after:
             # A URL may hold a password.
-            found = "another one" if name == "url" else f"{before} → {after}"
+            found = "another one" if name in ("url", "endpoint") else f"{before} → {after}"
             raise ConfigError(key, f"found {found}, which takes a restart; the configuration in effect stays")
     return new
 

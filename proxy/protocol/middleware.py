@@ -10,7 +10,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import countOf
 
 import structlog
@@ -45,14 +45,19 @@ OWN_NAMES = frozenset(
 PREFLIGHT_METHODS = b"GET, HEAD, POST, PUT, DELETE, OPTIONS"
 
 
+Trace = Callable[[Mapping[str, object], Sequence[tuple[bytes, bytes]], float, int], None]
+"""(fields of the log line, headers of the request, how long it took in s, when it was over in ns)."""
+
+
 class RequestLog:
     """The outermost application: every request gets an Exchange, a request id, and ends in one log event ``exchange``.
 
     Args:
-        metrics: counts every request; None: nobody does.
+        metrics: counts every request; None: nobody does. trace: makes a span of what the log says; None: there are none.
     """
 
-    def __init__(self, app: App, metrics: Metrics | None = None) -> None:
+    def __init__(self, app: App, metrics: Metrics | None = None, trace: Trace | None = None) -> None:
+        self._trace = trace
         self._app = app
         self._metrics = metrics
         self._ended: list[tuple[Scope, Exchange, int, int, str, bool, float, int]] = []
@@ -120,13 +125,17 @@ class RequestLog:
     def flush(self) -> None:
         """Count the requests that have ended, and write their lines."""
         ended, self._ended = self._ended, []
-        metrics, is_logged = self._metrics, log.is_info()
+        metrics, trace, is_logged = self._metrics, self._trace, log.is_info()
         lines: list[tuple[dict[str, object], int]] = []
         for scope, exchange, status, size, outcome, is_broken, total_s, now_ns in ended:
             if metrics is not None:
                 metrics.observe(exchange, status, size, total_s, is_broken=is_broken)
-            if is_logged:
-                lines.append((_fields(scope, exchange, status, size, outcome, total_s), now_ns))
+            if is_logged or trace is not None:
+                fields = _fields(scope, exchange, status, size, outcome, total_s)
+                if trace is not None:
+                    trace(fields, scope["headers"], total_s, now_ns)
+                if is_logged:
+                    lines.append((fields, now_ns))
         log.exchanges(lines)
 
 
