@@ -1,6 +1,7 @@
 # make run    set everything up, serve the demo           make test   set everything up, run all tests
 # make test-java  the tests that need Java, which must then be there (make test skips them, and says so, where there is none)
 # make lint   ruff and mypy                               make check  lint and test
+# make sbom   build/sbom.cdx.json, what is installed, and whether it is known to be vulnerable; says so where it cannot be looked up
 # make clean  remove the virtual environment and caches
 #
 # PYTHON=python3.12 chooses an interpreter, PORT=9000 a port. What is set up already is not set up again.
@@ -9,7 +10,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 
-.PHONY: run test test-java lint check clean
+.PHONY: run test test-java lint check sbom clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.for-running
@@ -29,8 +30,11 @@ lint: $(VENV)/.for-development
 
 check: lint test
 
+sbom: $(VENV)/.for-development
+	@sh .ci/sbom $(VENV) build
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build/audit-tools .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/.made:
 	@sh .ci/make-venv "$(PYTHON)" $(VENV)
