@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from proxy.nl.ir import Aggregate, Column, Having, Pattern, Query, Triple
+from proxy.nl.ir import Aggregate, Column, Having, Pattern, Query, Triple, alias
 from proxy.nl.patterns import Patterns
 from proxy.nl.plan import Plan, Shown, owner
 from proxy.nl.policy import Answer
@@ -132,8 +132,17 @@ def assemble(
     has_joins = any(b.step.is_inverse for b in tree.branches)
     if not needs_group and not aggregated and has_joins and not order:
         is_distinct = True
+    columns = _once(columns)
     query = Query(pattern, tuple(columns), tuple(dict.fromkeys(group_by)), having, tuple(order), limit, is_distinct)
     return query if plan.nested is None else _nested(query, plan)
+
+
+def _once(columns: Sequence[Column]) -> list[Column]:
+    """*columns* without those of a name that is taken: two phrases may mean one attribute, and SELECT names a variable once."""
+    named: dict[str, Column] = {}
+    for column in columns:
+        named.setdefault(alias(column), column)
+    return list(named.values())
 
 
 def _is_entity(a: Attribute, schema: Schema, answer: Answer) -> bool:

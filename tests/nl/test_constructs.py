@@ -5,9 +5,12 @@ from __future__ import annotations
 import pyoxigraph as ox
 import pytest
 
+from proxy.nl.assemble import assemble
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.ir import Aggregate, Binding, Column, Pattern, Query, Triple, render
 from proxy.nl.onnx import OnnxEncoder
+from proxy.nl.plan import Plan, Shown
+from proxy.nl.tree import connect
 from proxy.query.operation import Question
 from tests.nl.conftest import answer, engine_of, store_of
 
@@ -80,6 +83,19 @@ def test_constructs_are_proposed(engine: QuestionEngine, store: ox.Store, questi
         names = [v.value for v in solutions.variables]
         found.append({tuple(s[n].value for n in names) for s in solutions})
     assert rows in found
+
+
+def test_each_variable_is_selected_once(engine: QuestionEngine, store: ox.Store) -> None:
+    """Two phrases that mean one attribute make one column: SPARQL refuses a name twice."""
+    weight = next(a for a in engine.schema.attributes if a.words[0] == "weight")
+    colour = next(a for a in engine.schema.attributes if a.words[0] == "colour")
+    for aggregate, names in ((None, ["weight", "colour"]), (Aggregate.MAX, ["maximumWeight", "colour"])):
+        plan = Plan((Shown(weight, aggregate), Shown(colour), Shown(weight, aggregate)))
+        query = assemble(plan, connect(plan.classes(), engine.schema, limit=1)[0], engine.schema)
+        assert query is not None
+        solutions = store.query(render(query))
+        assert isinstance(solutions, ox.QuerySolutions)
+        assert [v.value for v in solutions.variables] == names
 
 
 def test_union_and_binding_and_outer_aggregate_are_rendered() -> None:
