@@ -206,7 +206,13 @@ class Application:
         self._http.flush()
         plugins = self.plugins.plugins
         return expose(
-            self.metrics, self.datasets, limits=self.limits, plugins=plugins, worker=self.worker, version=__version__
+            self.metrics,
+            self.datasets,
+            limits=self.limits,
+            plugins=plugins,
+            shared=self._shared,
+            worker=self.worker,
+            version=__version__,
         )
 
     async def _expose(self) -> str:

@@ -20,6 +20,7 @@ import structlog
 from proxy.backends.base import Backend
 from proxy.errors import BackendBusy, BackendError, ProxyError
 from proxy.pipeline.gateway import Gateway
+from proxy.pipeline.metrics import QuestionMetrics
 from proxy.pipeline.own import OwnQueries
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ class Dataset:
     _is_urgent: bool = False
     builds: int = 0
     counters: Counters = field(default_factory=Counters)
+    questions: QuestionMetrics = field(default_factory=QuestionMetrics)
     gateway: Gateway = field(default_factory=lambda: UNMADE)
     notify: Notify | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from typing import Any
 
 from proxy.pipeline.exchange import Exchange
 
@@ -52,6 +54,38 @@ class Histogram:
     def total_s(self) -> float:
         self._settle()
         return self._total_ms / 1000
+
+
+RISK_BOUNDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.65, 0.8, 1.0)
+"""Upper bounds of the classes of risks; none is over 1."""
+
+
+class QuestionMetrics:
+    """What has become of the questions about one dataset.
+
+    outcomes: ``ok``, ``empty``, ``unexecuted`` (Translation), ``abstained`` and ``failed`` → number.
+    risks: of the queries that were first choice, before any correction; how many are in each class of RISK_BOUNDS.
+    corrections: requirements that were tried: ``accepted`` where the query was replaced, else ``kept``.
+    """
+
+    def __init__(self) -> None:
+        self.outcomes = dict.fromkeys(("ok", "empty", "unexecuted", "abstained", "failed"), 0)
+        self.risks = [0] * len(RISK_BOUNDS)
+        self.risk_total = 0.0
+        self.fired = 0
+        self.corrections = {"accepted": 0, "kept": 0}
+
+    def observe(self, outcome: str, account: Mapping[str, Any]) -> None:
+        """Count one question. account: of its translation, as far as it came."""
+        self.outcomes[outcome] += 1
+        gate = account.get("gate")
+        if gate is not None:
+            risk = min(max(float(gate["risk"]), 0.0), 1.0)
+            self.risks[bisect_left(RISK_BOUNDS, risk)] += 1
+            self.risk_total += risk
+            self.fired += bool(gate["fires"])
+        for step in account.get("corrections", ()):
+            self.corrections["accepted" if step["accepted"] else "kept"] += 1
 
 
 class Metrics:

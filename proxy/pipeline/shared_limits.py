@@ -32,9 +32,9 @@ class SharedLimits:
     def __init__(
         self, link: RedisLink, accounts: Callable[[], Iterable[ClientLimits]], *, prefix: str = "sparlance"
     ) -> None:
-        self._link = link
         self._accounts = accounts
         self._prefix = prefix.encode("utf-8")
+        self.link = link
         self.exchanges = 0
 
     async def run(self) -> None:
@@ -48,7 +48,7 @@ class SharedLimits:
         for limits in list(self._accounts()):
             used = list(limits.take_used().items())
             for start in range(0, len(used), CLIENTS_AT_ONCE):
-                if self._link.is_out:
+                if self.link.is_out:
                     break
                 await self._exchange(limits, used[start : start + CLIENTS_AT_ONCE])
 
@@ -58,10 +58,10 @@ class SharedLimits:
         keys = [self._key(kind, client) for client, _ in used]
         numbers = [number for pair in rates for number in pair] + [number for _, usage in used for number in usage]
         try:
-            left = await self._link.client.eval(_TAKE, len(keys), *keys, *map(repr, numbers))
+            left = await self.link.client.eval(_TAKE, len(keys), *keys, *map(repr, numbers))
             found = [float(level) for level in left]
-        except self._link.faults:
-            self._link.note_failure()
+        except self.link.faults:
+            self.link.note_failure()
             return
         self.exchanges += 1
         for i, (client, _) in enumerate(used):

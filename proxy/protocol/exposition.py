@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from proxy.pipeline.breaker import BreakerState
 from proxy.pipeline.dataset import BuildState, Dataset
 from proxy.pipeline.limits import ClientLimits
-from proxy.pipeline.metrics import BOUNDS_S, Metrics
+from proxy.pipeline.metrics import BOUNDS_S, RISK_BOUNDS, Metrics, QuestionMetrics
+from proxy.pipeline.shared_limits import SharedLimits
 from proxy.plugin.chain import LoadedPlugin
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -40,6 +42,17 @@ class _Page:
             self._lines.append(self._sample(f"{name}_sum", {"stage": stage}, histogram.total_s))
             self._lines.append(self._sample(f"{name}_count", {"stage": stage}, seen))
 
+    def add_risks(self, name: str, help_: str, asked: Sequence[tuple[Labels, QuestionMetrics]]) -> None:
+        if asked:
+            self._lines += [f"# HELP sparlance_{name} {help_}", f"# TYPE sparlance_{name} histogram"]
+        for labels, questions in asked:
+            seen = list(accumulate(questions.risks))
+            for bound, number in zip(RISK_BOUNDS, seen, strict=True):
+                self._lines.append(self._sample(f"{name}_bucket", {**labels, "le": f"{bound:g}"}, number))
+            self._lines.append(self._sample(f"{name}_bucket", {**labels, "le": "+Inf"}, seen[-1]))
+            self._lines.append(self._sample(f"{name}_sum", labels, questions.risk_total))
+            self._lines.append(self._sample(f"{name}_count", labels, seen[-1]))
+
     def text(self) -> str:
         return "\n".join([*self._lines, ""])
 
@@ -58,6 +71,7 @@ def expose(
     *,
     limits: ClientLimits | None,
     plugins: Sequence[LoadedPlugin] = (),
+    shared: SharedLimits | None = None,
     worker: int | None,
     version: str,
 ) -> str:
@@ -84,6 +98,7 @@ def expose(
     page.add_histograms("stage_seconds", "Time of one stage of one request; total is all of it, plugins all hooks.", metrics)
     _load(page, datasets)
     _index(page, datasets)
+    _questions(page, datasets)
     _plugins(page, plugins)
     if limits is not None:
         stats = limits.stats()
@@ -91,6 +106,11 @@ def expose(
         page.add("limit_admitted_total", "counter", "Requests within the limits.", [({}, stats.admitted)])
         refused = [({"limit": str(limit)}, number) for limit, number in stats.refused.items()]
         page.add("limit_refused_total", "counter", "Requests answered 429, by limit.", refused)
+        page.add("limit_forgotten_total", "counter", "Clients in debt dropped from a full table.", [({}, stats.forgotten)])
+    if shared is not None:
+        page.add("shared_up", "gauge", "0 while the server of [shared] is left alone.", [({}, float(not shared.link.is_out))])
+        page.add("shared_failures_total", "counter", "Commands to it that failed.", [({}, shared.link.failures)])
+        page.add("shared_exchanges_total", "counter", "Times that limits were told and learned.", [({}, shared.exchanges)])
     return page.text()
 
 
@@ -152,6 +172,20 @@ def _load(page: _Page, datasets: Sequence[Dataset]) -> None:
         "What the cache did; incomplete: answers with status 200 that do not close.",
         [({**n, "event": outcome}, getattr(c, outcome)) for n, c in caches for outcome in outcomes],
     )
+
+
+    failures = [({"dataset": d.name}, getattr(c.store, "failures", 0)) for d in datasets if (c := d.gateway.cache) is not None]
+    page.add("cache_failures_total", "counter", "Commands to the server of the cache that failed.", failures)
+
+
+def _questions(page: _Page, datasets: Sequence[Dataset]) -> None:
+    asked = [({"dataset": d.name}, d.questions) for d in datasets if d.make_engine is not None]
+    outcomes = [({**n, "outcome": outcome}, number) for n, q in asked for outcome, number in q.outcomes.items()]
+    page.add("questions_total", "counter", "Questions translated, by what came of it.", outcomes)
+    page.add_risks("question_risk", "Risk of the first choice, by the gate.", asked)
+    page.add("gate_fired_total", "counter", "First choices risky enough to be corrected.", [(n, q.fired) for n, q in asked])
+    steps = [({**n, "outcome": outcome}, number) for n, q in asked for outcome, number in q.corrections.items()]
+    page.add("corrections_total", "counter", "Requirements tried; accepted: the query was replaced.", steps)
 
 
 def _plugins(page: _Page, plugins: Sequence[LoadedPlugin]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from proxy.backends.base import BackendRequest, BackendResponse
-from proxy.errors import BackendGarbled, ModelError, ProxyError
+from proxy.errors import Abstained, BackendGarbled, ModelError, ProxyError
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath, rewritten
 from proxy.protocol.asgi import Fields, Send, respond
@@ -62,8 +62,17 @@ class QuestionAnswers:
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 vet = partial(hooks.candidate, exchange) if "candidate" in hooks.active else None
-                return await translate(question, dataset, vet=vet, told=told)
+                translation = await translate(question, dataset, vet=vet, told=told)
+            dataset.questions.observe(translation.status, translation.account)
+            return translation
+        except Abstained as error:
+            dataset.questions.observe("abstained", error.account)
+            raise
+        except ModelError:
+            dataset.questions.observe("failed", {})
+            raise
         except TimeoutError as exc:
+            dataset.questions.observe("failed", {})
             raise ModelError(f"no query was found within {self._settings.timeout_s:g} s ([nl] timeout_s)") from exc
 
     async def answer(

@@ -141,3 +141,19 @@ def test_empty_policy(serve, tmp_path):
     wait_until(lambda: one.request("GET", "/-/ready")[0] == 200)
     status, headers, body = one.request("GET", get(EMPTY), Accept="text/csv")
     assert (status, body) == (200, b"x,n\r\n") and headers["sparlance-validation"].startswith("proved-empty")
+
+
+def test_questions_are_counted(proxy):
+    """Each by what came of it, with the risk of its first choice; one without an answer, too."""
+
+    def numbers():
+        page = proxy.request("GET", "/-/metrics")[2].decode()
+        lines = [line.rpartition(" ") for line in page.splitlines() if "question" in line and not line.startswith("#")]
+        return {name: float(value) for name, _, value in lines}
+
+    before = numbers()
+    assert proxy.request("GET", QUESTION, Accept="text/csv")[0] == 200
+    assert proxy.request("GET", "/sparql?nl=qwerty+zxcvb")[0] == 422
+    grown = {name for name, value in numbers().items() if value > before[name]}
+    assert {f'sparlance_questions_total{{dataset="default",outcome="{o}"}}' for o in ("ok", "abstained")} <= grown
+    assert 'sparlance_question_risk_count{dataset="default"}' in grown
