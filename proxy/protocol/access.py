@@ -25,8 +25,8 @@ from proxy.protocol.asgi import Scope
 API_KEY = b"x-api-key"
 REREAD_S = 1.0
 """How long a revoked key may still be taken; a ``stat`` for each request would cost more than the look-up."""
-_NOT_FROM_HERE = frozenset([b"forwarded", b"x-forwarded-for", b"origin"])
-"""What another proxy on this machine adds, and what a page of any site that a browser on this machine shows."""
+_PASSED_ON = frozenset([b"forwarded", b"x-forwarded-for"])
+"""What another proxy on this machine adds: whoever asks is elsewhere."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -36,13 +36,16 @@ class AccessGate:
 
     Args:
         keys: None: nobody has one. anonymous: roles of a request without a key. is_local: only this machine can connect;
-            whoever sits there is an administrator, unless another proxy or a web page speaks for others.
+            whoever sits there is an administrator, unless another proxy or the page of a site speaks. A page may not write
+            either.
     """
 
     def __init__(self, keys: KeyFile, anonymous: Iterable[Role], *, is_local: bool) -> None:
         self._keys = keys
         self._anonymous = Principal(frozenset(anonymous))
+        self._is_local = is_local
         self._local = Principal(self._anonymous.roles | {Role.ADMIN}) if is_local else self._anonymous
+        self._of_a_page = Principal(self._anonymous.roles - {Role.UPDATE}) if is_local else self._anonymous
         self._limits: dict[str, ClientLimits] = {}
         self._read_at = time.monotonic()
         self._now = _utc()
@@ -66,9 +69,9 @@ class AccessGate:
                         return
                     if name == API_KEY or id_of(token) is not None:
                         raise NotAuthenticated("this API key is unknown, revoked or expired")
-        exchange.principal = self._local if _NOT_FROM_HERE.isdisjoint(map(NAME, headers)) else self._anonymous
-        if exchange.principal is not self._anonymous and not _names_this_machine(headers):
-            exchange.principal = self._anonymous
+        exchange.principal = self._anonymous
+        if self._is_local and _PASSED_ON.isdisjoint(map(NAME, headers)):
+            exchange.principal = self._local if _comes_from_here(headers) else self._of_a_page
 
     def _is_ours(self, name: bytes, value: bytes) -> bool:
         """Whether a field shows a key: who shows one in two ways shows neither to the backend."""
@@ -134,18 +137,25 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _names_this_machine(headers: Headers) -> bool:
-    """Whether Host is a loopback address, localhost, or missing (HTTP/1.0).
+def _comes_from_here(headers: Headers) -> bool:
+    """Whether no page of another site speaks, shown by a browser on this machine: such a page could read what only this machine
+    may, and write by a form, which a browser sends without asking.
 
-    A page of another site may give its own name our address (DNS rebinding): to the browser our pages are then its own, and it
-    sends no Origin; the name that it asked for stands in Host all the same.
+    Its site stands in Origin, where the browser sends that. A site may also give its own name our address (DNS rebinding): to
+    the browser our pages are then its own, and with a GET it sends no Origin; the name stands in Host all the same.
     """
     for name, value in headers:
-        if name == b"host":
-            host = value.decode("latin-1").strip().lower()
-            host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-            return is_loopback(host)
+        if name == b"host" and not is_loopback(_host_of(value)):
+            return False
+        if name == b"origin" and not is_loopback(_host_of(value.partition(b"://")[2])):
+            return False
     return True
+
+
+def _host_of(value: bytes) -> str:
+    """Of ``host:port`` or ``[address]:port``, without the port; lower case."""
+    host = value.decode("latin-1").strip().lower()
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
 def _token(name: bytes, value: bytes) -> str | None:

@@ -131,6 +131,8 @@ def test_an_update_in_a_form_needs_its_role_too(tmp_path):
         ("127.0.0.1", {"x-forwarded-for": "203.0.113.9"}, 401),
         ("127.0.0.1", {"forwarded": "for=203.0.113.9"}, 401),
         ("127.0.0.1", {"origin": "https://elsewhere.example"}, 401),
+        ("127.0.0.1", {"origin": "null"}, 401),
+        ("127.0.0.1", {"origin": "http://localhost:3000"}, 200),
         ("127.0.0.1", {"host": "rebound.elsewhere.example:8080"}, 401),
         ("127.0.0.1", {"host": "127.0.0.1.elsewhere.example"}, 401),
         ("127.0.0.1", {"host": "127.0.0.1:8080"}, 200),
@@ -143,6 +145,33 @@ def test_on_this_machine_alone_admin_pages_need_no_key(tmp_path, host, headers, 
     """Not where other machines can connect, nor for what a proxy here passes on, nor for a page that a browser here shows, be
     it under a name that was given our address afterwards (DNS rebinding)."""
     assert World(tmp_path, host=host).ask(("GET", "/-/metrics", headers))[0].status_code == status
+
+
+@pytest.mark.parametrize(
+    ("host", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 204),
+        ("127.0.0.1", {"origin": "http://127.0.0.1:3000"}, 204),
+        ("127.0.0.1", {"origin": "https://elsewhere.example"}, 401),
+        ("127.0.0.1", {"origin": "null"}, 401),
+        ("127.0.0.1", {"host": "rebound.elsewhere.example"}, 401),
+        ("127.0.0.1", {"origin": "https://our.example", "x-forwarded-for": "203.0.113.9"}, 204),  # the front decides
+        ("0.0.0.0", {"origin": "https://elsewhere.example"}, 204),  # so does whoever opens it to others
+    ],
+)
+def test_no_page_of_another_site_writes_here(tmp_path, host, headers, status):
+    """A form is sent by a browser without asking, so any page could empty a store that only this machine reaches."""
+    world = World(tmp_path, host=host)
+
+    async def post(app):
+        await app.startup()
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            found = await client.post("/update", data={"update": "DELETE DATA { <a:x> <a:y> <a:z> }"}, headers=headers)
+            read = await client.get(QUERY, headers=headers)
+        await app.shutdown()
+        return found.status_code, read.status_code
+
+    assert asyncio.run(post(create_app(world.config))) == (status, 200)
 
 
 def test_probes_need_no_key(tmp_path):
