@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -170,3 +171,39 @@ except OSError as error:
     assert (done.stdout.split(), done.stderr) == (["failed", "failed"], "")
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["a"]
+
+
+WRITE_FOR_EVER = """
+import asyncio, sys
+from pathlib import Path
+from proxy.backends.embedded import EmbeddedBackend
+from proxy.config import IndexSettings
+from proxy.index import archive
+from proxy.pipeline.distil import distil
+path, library = map(Path, sys.argv[1:])
+begin = archive.load(path, fingerprint="f").index.epoch + 1 if path.exists() else 1
+backend = EmbeddedBackend.load([library])
+for epoch in range(begin, 1_000_000):
+    made = asyncio.run(distil(backend, IndexSettings(), epoch=epoch, method="download"))
+    archive.write(path, made.index, made.values, fingerprint="f")
+    made.values.close()
+    print(epoch, flush=True)
+"""
+
+
+def test_killed_at_any_moment_the_file_is_a_whole_one(tmp_path):
+    """kill -9, eight times: what loads is the last that was acknowledged or a newer one; the next process goes on from it."""
+    path = tmp_path / "a.index"
+    command = [sys.executable, "-c", WRITE_FOR_EVER, str(path), str(LIBRARY)]
+    acknowledged = 0
+    for i in range(8):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
+            first = writer.stdout.readline()
+            time.sleep(0.007 * i)
+            writer.kill()
+            told = [first, *writer.stdout.readlines()]
+        acknowledged = max([acknowledged, *(int(line) for line in told if line.endswith("\n"))])
+        found = archive.load(path, fingerprint="f")
+        assert found.index.epoch >= acknowledged >= i + 1
+        assert found.values.search("Franz Kafka") and len(found.index.count)
+        found.values.close()

@@ -1,9 +1,8 @@
 """The file of confirmed pairs: what is acknowledged survives a kill, what is half written does not hurt."""
 
-import os
-import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -71,22 +70,32 @@ from pathlib import Path
 from proxy.nl.memory import Confirmed
 from proxy.pipeline.memory import Feedback, MemoryKeeper
 keeper = MemoryKeeper(Path(sys.argv[1]))
-for n in range(100_000):
+for n in range(int(sys.argv[2]), 100_000):
     keeper.add(Feedback(Confirmed(f"Question {n}?", "SELECT ?s WHERE { ?s ?p ?o }")))
     print(n, flush=True)
 """
 
 
 def test_a_kill_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    """SIGKILL amid writing: every acknowledged pair is there, and the file takes further ones."""
+    """SIGKILL amid writing, six times, two writers each: every acknowledged pair is there; the file takes further ones."""
     path = tmp_path / "m.jsonl"
-    command = [sys.executable, "-c", WRITER, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        acknowledged = [int(writer.stdout.readline()) for _ in range(25)]
-        os.kill(writer.pid, signal.SIGKILL)
-        acknowledged += [int(line) for line in writer.stdout.read().splitlines()]
+    told: list[int] = []
+    for i in range(6):
+        begins = (10_000 * i, 10_000 * i + 5_000)
+        commands = [[sys.executable, "-c", WRITER, str(path), str(begin)] for begin in begins]
+        writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
+        for writer in writers:
+            assert writer.stdout is not None
+            told.append(int(writer.stdout.readline()))
+        time.sleep(0.005 * i)
+        for writer in writers:
+            writer.kill()
+        for writer in writers:
+            assert writer.stdout is not None
+            told += [int(line) for line in writer.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
+            writer.stdout.close()
+            writer.wait()
     keeper = MemoryKeeper(path)
     held = {c.question for c in keeper.memory.all}
-    assert {f"Question {n}?" for n in acknowledged} <= held
+    assert len(told) > 12 and {f"Question {n}?" for n in told} <= held
     assert keeper.add(pair(-1)) == len(held) + 1
