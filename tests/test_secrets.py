@@ -2,6 +2,7 @@
 
 import base64
 import http.client
+import json
 import os
 import re
 import signal
@@ -177,6 +178,9 @@ def test_nothing_that_is_said_holds_a_secret(tmp_path, format_):
     said = "\n".join(server.said)
     log = server.said[-1]
     assert "ZeroDivisionError" in log and "NotAuthenticated" in log and "config_refused" in log  # it was said, without them
+    if format_ == "json":
+        refused = [event for event in map(json.loads, log.splitlines()) if event.get("outcome") == "NotAuthenticated"]
+        assert refused and not any("key" in event for event in refused)  # told, without whose key it was not
     told = {name: form for name, word in WORDS.items() for form in spelled(word) if form in said}
     assert told == {}
     sent = b"".join(stub.requests)

@@ -1,5 +1,6 @@
 """TTQL as model and as text: rounding, writing, reading, and back."""
 
+import os
 import random
 import re
 import string
@@ -195,14 +196,21 @@ def test_what_is_no_ttql(text, place):
         parse(text)
 
 
-@pytest.mark.parametrize("seed", range(200))
+DAMAGE = [
+    "", "{", "}", "(", ")", "...", '"', "\\", "_", "@literal", "@", "^", "^^<", "[[", "]]", "<", ">", "#", "\n", "\0",
+    "\ud800", "\u2028", "\\u", "\\U0010FFFF", "\\uD800", "prefix", "pattern", ":", ",", "9" * 5000, "1e999", "-1", "nan",
+    "(" * 500, "{" * 3000, '"' + "x" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SPARLANCE_FUZZ_CASES", "200"))))
 def test_damaged_text_is_refused_or_read(seed):
-    """No text brings another error than ValueError."""
+    """No text brings another error than ValueError; SPARLANCE_FUZZ_CASES=100000 tries longer."""
     rng = random.Random(seed)
     text = list(render(random_document(seed % 20)) or TEXT)
     for _ in range(rng.randint(1, 4)):
         place = rng.randrange(len(text))
-        text[place : place + rng.randint(0, 3)] = rng.choice(["", "{", "}", "(", "...", '"', "\\", "_", "@literal", "^"])
+        text[place : place + rng.randint(0, 3)] = rng.choice(DAMAGE)
     try:
         parse("".join(text))
     except ValueError as error:
