@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,15 +57,15 @@ def read_ranker(folder: Path, *, threads: int = 0) -> Ranker:
     path = folder / FILE
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        weights = {str(k): float(v) for k, v in document["weights"].items()}
+        weights = {str(k): _finite(v) for k, v in document["weights"].items()}
         cross = document.get("cross")
         if cross is None:
             return Ranker(weights)
-        reranked, cross_weight, max_tokens = int(cross["reranked"]), float(cross["weight"]), int(cross["max_tokens"])
+        reranked, cross_weight, max_tokens = int(cross["reranked"]), _finite(cross["weight"]), int(cross["max_tokens"])
         digests = {str(k): str(v) for k, v in cross["sha256"].items()}
     except OSError as exc:
         raise ModelError(f"cannot read the ranking {path}: {exc.strerror}") from exc
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise ModelError(f"{path} holds no weights of a ranking: {exc}") from exc
     if not 1 <= reranked <= MOST_RERANKED:
         raise ModelError(f"{path}: reranked is {reranked}; 1 to {MOST_RERANKED} is possible")
@@ -74,6 +75,13 @@ def read_ranker(folder: Path, *, threads: int = 0) -> Ranker:
     from proxy.nl.onnx import OnnxCrossEncoder  # late: a linear ranking needs no onnxruntime
 
     return Ranker(weights, OnnxCrossEncoder(folder, threads=threads, max_tokens=max_tokens), cross_weight, reranked)
+
+
+def _finite(value: Any) -> float:
+    """A weight: of NaN no candidate would be better than another, of an infinite one all would."""
+    if not math.isfinite(number := float(value)):
+        raise ValueError(f"{value} is no weight")
+    return number
 
 
 def digest(path: Path) -> str:
