@@ -66,11 +66,20 @@ def yardstick(url: str, predicate: str) -> dict[str, Any]:
     }
 
 
-async def build(url: str, predicate: str, method: str, duty: float, path: Path) -> dict[str, Any]:
+class Shown(Phases):
+    """Tells on standard error, too, where a long build is."""
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        super().__call__(phase, done, total)
+        mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(f"\r{phase} {done}/{total}, {mb} MB, {time.process_time():.0f} s    ", end="", file=sys.stderr, flush=True)
+
+
+async def build(url: str, predicate: str, method: str, duty: float, path: Path, *, chunk_timeout_s: float) -> dict[str, Any]:
     gc.set_threshold(20_000, 20, 20)  # as in a server, and in the process that rebuilds
     backend = connect(BackendSettings(url=url))
-    settings = IndexSettings(class_predicate=predicate)
-    phases = Phases()
+    settings = IndexSettings(class_predicate=predicate, chunk_timeout_s=chunk_timeout_s)
+    phases = Shown()
     host = url.removeprefix("http://").encode()
     started = time.perf_counter()
     made = await distil(
@@ -138,9 +147,10 @@ def server_cpu(pid: int) -> float:
 
 
 def in_a_process(*arguments: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-m", "benchmarks.scale", *arguments], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "benchmarks.scale", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        raise SystemExit(done.stderr)
+        raise SystemExit(f"{arguments[0]} ended with {done.returncode}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -165,6 +175,7 @@ def measure(options: argparse.Namespace) -> None:
             for method in ("download", "ask") if options.method == "both" else (options.method,):
                 path = str(Path(options.keep or folder, f"{options.shape}-{method}.index"))
                 same = ("--url", server.url, "--predicate", predicate, "--method", method, "--duty", str(options.duty))
+                same += ("--chunk-timeout-s", str(options.chunk_timeout_s))
                 spent = server_cpu(server.pid)
                 made = in_a_process("build", "0", *same, "--file", path)
                 made["server_cpu_s"] = round(server_cpu(server.pid) - spent, 2)
@@ -181,6 +192,7 @@ def main() -> None:
     parser.add_argument("triples", type=int)
     parser.add_argument("--method", choices=("auto", "ask", "download", "both"), default="both")
     parser.add_argument("--duty", type=float, default=1.0)
+    parser.add_argument("--chunk-timeout-s", type=float, default=60.0, help="for one query; more on a busy machine")
     parser.add_argument("--file", help="the graph, if it is there already")
     parser.add_argument("--location", help="a database of the graph, which is read only, in place of a file")
     parser.add_argument("--no-yardstick", dest="yardstick", action="store_false")
@@ -191,7 +203,8 @@ def main() -> None:
     if options.shape == "yardstick":
         print(json.dumps(yardstick(options.url, options.predicate)))
     elif options.shape == "build":
-        print(json.dumps(asyncio.run(build(options.url, options.predicate, options.method, options.duty, Path(options.file)))))
+        where = (options.url, options.predicate, options.method, options.duty, Path(options.file))
+        print(json.dumps(asyncio.run(build(*where, chunk_timeout_s=options.chunk_timeout_s))))
     else:
         measure(options)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,40 +27,55 @@ _AT_ONCE: Final = 50_000
 Flags = NDArray[np.bool_]
 
 
-def gather_vocabulary(tally: Tally, vocabulary: VocabularyBuilder) -> None:
-    """Names, descriptions and hierarchy of classes and properties."""
+def gather_hierarchy(tally: Tally, vocabulary: VocabularyBuilder) -> None:
+    """What is declared a class or a property, and how they are related."""
     for class_ in (*CLASS_CLASSES, *PROPERTY_CLASSES):
         rows = tally.statements(RDF_TYPE, objects=frozenset([class_]))
         vocabulary.add_declared(class_, [row for row in rows if isinstance(row["s"], Iri)])
     for relation in RELATIONS:
         vocabulary.add_relation(relation, tally.statements(relation))
-    terms = frozenset(vocabulary.declared_classes() | vocabulary.declared_properties()).union(tally.classes, tally.properties)
+
+
+def gather_descriptions(tally: Tally, vocabulary: VocabularyBuilder, properties: Iterable[str]) -> None:
+    """Names and descriptions of all classes and of *properties*; after ``gather_hierarchy`` of all there is."""
+    declared = vocabulary.declared_classes() | vocabulary.declared_properties()
+    terms = frozenset(declared).union(tally.classes, properties)
     for p in (*LABELS, *COMMENTS):
         vocabulary.add_texts(p, tally.statements(p, terms))
 
 
-def gather_values(tally: Tally, values: ValueIndexBuilder, excluded: frozenset[str], *, cap: int) -> None:
-    """Every literal of each (class, property) up to *cap*, the most frequent ones, and what can be said of all of them."""
+def gather_values(tally: Tally, values: ValueIndexBuilder, excluded: frozenset[str], *, cap: int) -> dict[str, float]:
+    """Every literal of each (class, property) up to *cap*, the most frequent ones, and what can be said of all of them.
+
+    Returns: class → about how many of its instances the texts of its best property tell apart.
+    """
     pairs, literals = tally.literal_pairs(excluded), tally.literals
     classes = [None if c < 0 else tally.iri(c) for c in pairs.classes.tolist()]
     properties = [tally.iri(p) for p in pairs.properties.tolist()]
-    named: dict[str, float] = {}
-    if properties:
-        is_too_long = np.fromiter(map(len, literals.texts), dtype=np.int64, count=len(literals.texts))[pairs.literals] > LONGEST
-        is_kept = ~is_too_long & (_ordinals(~is_too_long, pairs.begins) <= cap)
-        has_one_subject = is_kept & (pairs.counts == 1) & tally.is_iri[pairs.subjects]
-        _add_entries(tally, values, pairs, is_kept, has_one_subject)
-        distinct = np.diff(np.append(pairs.begins, len(pairs.literals)))
-        is_complete = (distinct <= cap) & ~np.logical_or.reduceat(is_too_long, pairs.begins)
-        ranges = _ranges(literals, pairs)
-        summaries = map(PairSummary, distinct.tolist(), *ranges, is_complete.tolist())
-        for class_, property_, about in zip(classes, properties, summaries, strict=True):
-            values.describe(class_, property_, about)
-        named = _named(literals, pairs, classes, properties, is_kept, has_one_subject)
-    for name, n in tally.classes.items():
-        if named.get(name, 0) < IDENTIFYING * n and not name.startswith((OWL, RDF, RDFS)):
-            rows = tally.unlabelled(name, LABELS, limit=min(NAMES_MOST, cap))
-            values.add(named_by_iri(rows, name))
+    if not properties:
+        return {}
+    is_too_long = np.fromiter(map(len, literals.texts), dtype=np.int64, count=len(literals.texts))[pairs.literals] > LONGEST
+    is_kept = ~is_too_long & (_ordinals(~is_too_long, pairs.begins) <= cap)
+    has_one_subject = is_kept & (pairs.counts == 1) & tally.is_iri[pairs.subjects]
+    _add_entries(tally, values, pairs, is_kept, has_one_subject)
+    distinct = np.diff(np.append(pairs.begins, len(pairs.literals)))
+    is_complete = (distinct <= cap) & ~np.logical_or.reduceat(is_too_long, pairs.begins)
+    ranges = _ranges(literals, pairs)
+    summaries = map(PairSummary, distinct.tolist(), *ranges, is_complete.tolist())
+    for class_, property_, about in zip(classes, properties, summaries, strict=True):
+        values.describe(class_, property_, about)
+    return _named(literals, pairs, classes, properties, is_kept, has_one_subject)
+
+
+def gather_names(tally: Tally, values: ValueIndexBuilder, named: Mapping[str, float], *, cap: int) -> None:
+    """Instances by the words in their IRIs, of classes that texts do not tell apart; *named*: what ``gather_values`` said."""
+    for name in unnamed(tally.classes, named):
+        values.add(named_by_iri(tally.unlabelled(name, LABELS, limit=min(NAMES_MOST, cap)), name))
+
+
+def unnamed(classes: Mapping[str, int], named: Mapping[str, float]) -> list[str]:
+    """Of *classes* with their instances those that texts do not tell apart."""
+    return [c for c, n in classes.items() if named.get(c, 0) < IDENTIFYING * n and not c.startswith((OWL, RDF, RDFS))]
 
 
 def _ordinals(is_counted: Flags, begins: Ids) -> Ids:

@@ -188,15 +188,7 @@ class Tally:
     def count_into(self, builder: IndexBuilder, excluded: frozenset[str], *, kind_cap: int) -> None:
         """Hand all cells, instances, multiplicities and languages over, those of *excluded* properties left out."""
         kinds, of_term = self.kinds
-        node_kinds = np.bincount(of_term[sorted_unique(self.typings[0])], minlength=len(kinds))
-        are_exact = int(np.count_nonzero(node_kinds)) <= kind_cap
-        builder.are_kinds_exact = are_exact
-        if are_exact:
-            for i in np.flatnonzero(node_kinds).tolist():
-                builder.set_instances(kinds[i], int(node_kinds[i]))
-        else:
-            for class_, n in self.classes.items():
-                builder.set_instances(Kind(frozenset([class_])), n)
+        are_exact = self._set_instances(builder, kind_cap)
         width = len(kinds)
         pids, number = np.unique(self.property, return_inverse=True)
         pairs = of_term[self.subject] * max(1, len(pids)) + number
@@ -221,6 +213,23 @@ class Tally:
         for name, tags in self._languages(names, number).items():
             if name not in excluded:
                 builder.add_languages(name, tags)
+
+    def _set_instances(self, builder: IndexBuilder, kind_cap: int) -> bool:
+        """Hand over how many nodes there are of each kind; whether kinds are exact."""
+        kinds, of_term = self.kinds
+        sizes = np.bincount(of_term[sorted_unique(self.typings[0])], minlength=len(kinds))
+        return self._tell_instances(builder, kind_cap, kinds, sizes.tolist())
+
+    def _tell_instances(self, builder: IndexBuilder, kind_cap: int, kinds: Sequence[Kind], sizes: Sequence[int]) -> bool:
+        builder.are_kinds_exact = sum(n > 0 for n in sizes) <= kind_cap
+        if builder.are_kinds_exact:
+            for kind, n in zip(kinds, sizes, strict=True):
+                if n:
+                    builder.set_instances(kind, n)
+        else:
+            for class_, n in self.classes.items():
+                builder.set_instances(Kind(frozenset([class_])), n)
+        return builder.are_kinds_exact
 
     def _languages(self, names: Sequence[str], number: Ids) -> Mapping[str, set[str]]:
         tags: dict[str, int] = {"": 0}

@@ -34,6 +34,7 @@ from proxy.index.vocabulary import (
 from proxy.pipeline.asking import DEFAULT_SCOPE, Asker, Failure, Progress, Scope
 from proxy.pipeline.class_predicate import AUTO, ReadSettings, choose
 from proxy.pipeline.download import Tallied, download
+from proxy.pipeline.download_parts import Spooled, download_in_parts
 from proxy.pipeline.journal import Journal
 from proxy.pipeline.nodes import read_features, read_more_nodes, read_nodes
 from proxy.query.term import OWL, RDF, RDF_LANG_STRING, RDFS, XSD_STRING, Iri
@@ -46,11 +47,13 @@ TERMS_AT_ONCE = 200
 _ORDERS = 8
 
 Method = Literal["auto", "ask", "download"]
-"""ask: chunk by chunk. download: every triple once, counted here. auto: download up to DOWNLOAD_MOST triples."""
+"""ask: chunk by chunk. download: every triple once, counted here. auto: download what is small enough (``_way``)."""
 GRAPHS_MOST = 100
 """Named graphs that are read each for itself; every triple is read once more for it."""
 DOWNLOAD_MOST = 1_500_000
-"""Triples; downloading was faster at any measured size, but takes up to 650 bytes a triple: 1 GB here (docs/index.md)."""
+"""Triples held at a time; downloading was faster at any measured size, but takes up to 650 bytes for each (docs/index.md)."""
+IN_PARTS_MOST = 20_000_000
+"""Triples that ``auto`` downloads a few properties at a time, if no property has more than DOWNLOAD_MOST: 2 GB of disk."""
 
 
 class IndexSettings(Protocol):
@@ -125,7 +128,8 @@ async def distil(
         headers=headers,
         dump=scope.dump,
     )
-    run = Reading(asker, settings, progress, kind_cap, method, scope)
+    folder = None if values_path is None else values_path.parent
+    run = Reading(asker, settings, progress, kind_cap, method, scope, folder=folder)
     values = ValueIndexBuilder(values_path)
     try:
         found = await run.distil(values, epoch)
@@ -185,8 +189,10 @@ class Reading:
         scope: Scope = DEFAULT_SCOPE,
         *,
         has_vocabulary: bool = True,
+        folder: Path | None = None,
     ) -> None:
         self._has_vocabulary = has_vocabulary
+        self._folder = folder
         self._asker = asker
         self._settings = settings
         self._progress = progress
@@ -229,7 +235,7 @@ class Reading:
             built_at=built_at,
             epoch=epoch,
         )
-        how = "ask" if tallied is None else "download"
+        how = "ask" if tallied is None else tallied.how
         return Distilled(
             index, made, self._asker.queries, time.perf_counter() - started, how, predicate_reason=self._predicate_reason
         )
@@ -246,18 +252,30 @@ class Reading:
         if not self._builder.are_kinds_exact:
             await read_features(self._asker, self._builder, self._co_classes, properties)
 
-    async def _download(self) -> Tallied | None:
+    async def _download(self) -> Tallied | Spooled | None:
         """Fetch every triple, if that is the way to go; None: it is not, or what came was not what was counted before."""
-        totals = [n for n in self._totals.values() if n is not None]
+        totals = {p: n for p, n in self._totals.items() if n is not None}
         is_counted = len(totals) == len(self._totals) and not any(
             c.subject_class is None and c.property is None for c in self._builder.incomplete
         )
-        total = sum(totals)
-        if self._method == "ask" or not is_counted or (self._method == "auto" and total > DOWNLOAD_MOST):
-            return None
-        classes = {c: n for c, n in self._instances.items()}
-        found = await download(self._asker, self._settings, self._progress, total)
-        return found if found is not None and found.agrees_with(self._totals, classes) else None
+        way = self._way(totals) if is_counted else "ask"
+        found: Tallied | Spooled | None = None
+        if way == "whole":
+            found = await download(self._asker, self._settings, self._progress, sum(totals.values()))
+        elif way == "in parts":
+            found = await download_in_parts(self._asker, self._settings, self._progress, totals, self._folder)
+        return found if found is not None and found.agrees_with(self._totals, self._instances) else None
+
+    def _way(self, totals: Mapping[str, int]) -> Literal["ask", "whole", "in parts"]:
+        """How to read a graph of so many triples of each property."""
+        total, most = sum(totals.values()), max(totals.values(), default=0)
+        if self._method == "ask":
+            return "ask"
+        if total <= DOWNLOAD_MOST:
+            return "whole"
+        # Elsewhere than in a dump, a server may hold all it sends (``Scope``); one property is held here.
+        is_fit = bool(self._scope.dump) and total <= IN_PARTS_MOST and most <= DOWNLOAD_MOST
+        return "in parts" if is_fit or self._method == "download" else "ask"
 
     # -- a part of it (pipeline/partial.py)
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from proxy.errors import BackendError, BackendUnreachable
 from proxy.index.build import IndexBuilder
-from proxy.index.gather import gather_values, gather_vocabulary
+from proxy.index.gather import gather_descriptions, gather_hierarchy, gather_names, gather_values
 from proxy.index.gather_nodes import gather_nodes
 from proxy.index.ntriples import NotNTriples
 from proxy.index.tally import Tally
@@ -37,6 +37,7 @@ class Tallied:
 
     tally: Tally
     settings: Settings
+    how: str = "download"
 
     def agrees_with(self, properties: Mapping[str, int | None], classes: Mapping[str, int]) -> bool:
         """Whether the backend counts the same triples of every property and instances of every class."""
@@ -55,9 +56,11 @@ class Tallied:
         """Fill what the chunk queries would have filled. Takes seconds: for a worker thread."""
         self.tally.count_into(builder, excluded, kind_cap=kind_cap)
         gather_nodes(self.tally, builder)
-        gather_vocabulary(self.tally, vocabulary)
-        if self.settings.values_per_property:
-            gather_values(self.tally, values, excluded, cap=self.settings.values_per_property)
+        gather_hierarchy(self.tally, vocabulary)
+        gather_descriptions(self.tally, vocabulary, self.tally.properties)
+        if cap := self.settings.values_per_property:
+            named = gather_values(self.tally, values, excluded, cap=cap)
+            gather_names(self.tally, values, named, cap=cap)
 
 
 async def download(asker: Asker, settings: Settings, progress: Progress, total: int) -> Tallied | None:

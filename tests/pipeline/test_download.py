@@ -11,9 +11,15 @@ import pytest
 from proxy.backends.base import Solutions
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import IndexSettings
+from proxy.index import parts
+from proxy.index.ntriples import NotNTriples
 from proxy.index.tally import Tally
+from proxy.index.vocabulary import COMMENTS, LABELS
 from proxy.pipeline import distil as distil_module
+from proxy.pipeline import download_parts, spool
+from proxy.pipeline.asking import Scope
 from proxy.pipeline.distil import distil
+from proxy.pipeline.download_parts import places_of
 from proxy.query.term import RDF_TYPE
 from tests.pipeline.test_distil import EX, random_graph, seen_cells, true_cells, true_matrix
 
@@ -122,6 +128,53 @@ def test_auto_downloads_small_graphs_and_asks_large_ones(monkeypatch):
     assert method() == "ask"
 
 
+@pytest.fixture
+def in_parts(monkeypatch):
+    """Graphs of more than five triples are counted in parts of some ten."""
+    monkeypatch.setattr(distil_module, "DOWNLOAD_MOST", 5)
+    monkeypatch.setattr(download_parts, "PART_MOST", 10)
+    monkeypatch.setattr(spool, "PIECE_BYTES", 300)
+
+
+def same_indexes(a, b):
+    """All but the features."""
+    names = ("kinds", "properties", "matrix", "multiplicity", "languages", "incomplete", "class_instances", "are_kinds_exact")
+    for name in names:
+        assert getattr(a.index, name) == getattr(b.index, name), name
+    for name in ("subject", "property", "object", "count", "instances"):
+        assert getattr(a.index, name).tolist() == getattr(b.index, name).tolist(), name
+    for name in ("superclasses", "superproperties", "declared_classes", "declared_properties", "labels", "comments"):
+        one, other = (getattr(i.index.vocabulary, name) for i in (a, b))
+        if isinstance(one, dict):
+            one, other = ({k: set(texts) for k, texts in side.items()} for side in (one, other))
+        assert one == other, name
+    assert same_nodes(a.index, b.index)
+
+
+@pytest.mark.parametrize("seed", range(65, 95))
+@pytest.mark.parametrize("kind_cap", [1_000, 2])
+def test_parts_are_the_whole(seed, kind_cap, tmp_path, in_parts, monkeypatch):
+    """A graph that is counted a few properties at a time has the index that it has when it is held."""
+    store = random_graph(seed)
+    excluded = (EX + "p1",) if seed % 3 == 0 else ()
+    settings = IndexSettings(excluded_namespaces=excluded, values_per_property=3 if seed % 2 else 1000)
+
+    def run(most):
+        monkeypatch.setattr(distil_module, "DOWNLOAD_MOST", most)
+        path = tmp_path / f"{most}.values"
+        return asyncio.run(distil(EmbeddedBackend(store), settings, method="download", kind_cap=kind_cap, values_path=path))
+
+    whole, apart = run(10**9), run(5)
+    assert (whole.method, apart.method) == ("download", "download in parts")
+    same_indexes(whole, apart)
+    (those, about), (these, about_these) = entries(whole.values), entries(apart.values)
+    assert about == about_these
+    # which of equally frequent ones a cap keeps is open
+    assert these.total() == those.total() if seed % 2 else these == those
+    assert apart.index.features is None
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["1000000000.values", "5.values"]  # nothing of the spool is left
+
+
 class Cut(EmbeddedBackend):
     """Its N-Triples are a 200 that is not whole, or not N-Triples."""
 
@@ -162,12 +215,78 @@ def drop_last_lines(whole: bytes) -> bytes:
     ],
     ids=["lines missing", "cut in a line", "an error in a 200", "data changed", "nothing", "other classes"],
 )
-def test_what_does_not_add_up_is_asked_for(spoil):
+@pytest.mark.parametrize("most", [10**9, 5], ids=["held", "in parts"])
+def test_what_does_not_add_up_is_asked_for(spoil, most, monkeypatch, in_parts):
     """Every property and class must come as often as the backend counts it; else chunk by chunk, and exact again."""
+    monkeypatch.setattr(distil_module, "DOWNLOAD_MOST", most)
     store = random_graph(3)
     made = asyncio.run(distil(Cut(store, spoil), SETTINGS, method="download"))
     assert made.method == "ask"
     assert seen_cells(made) == true_cells(store)[0]
+
+
+def one_twice_another_not(whole: bytes) -> bytes:
+    lines = whole.splitlines(keepends=True)
+    own = [i for i, line in enumerate(lines) if b" <http://example.org/p0> " in line]
+    lines[own[0]] = lines[own[1]]
+    return b"".join(lines)
+
+
+def test_a_count_met_by_chance_proves_nothing(in_parts):
+    """One triple twice, another not at all: in parts that is found when it is too late to ask, so the property stays open."""
+    store = random_graph(3)
+    made = asyncio.run(distil(Cut(store, one_twice_another_not), SETTINGS, method="download"))
+    assert made.method == "download in parts"
+    cells = seen_cells(made)
+    assert not made.index.is_complete_for([], [EX + "p0"]) and made.index.nodes is None
+    complete = {k: n for k, n in true_cells(store)[0].items() if made.index.is_complete_for([], [k[1]])}
+    assert complete and {k: n for k, n in cells.items() if k in complete} == complete
+
+
+def test_without_room_for_the_files_it_is_asked(in_parts, monkeypatch):
+    """A disk that is full when the lines are written; the graph is then read by its queries."""
+
+    def full(self, text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(spool.Spool, "_write", full)
+    store = random_graph(3)
+    made = asyncio.run(distil(EmbeddedBackend(store), SETTINGS, method="download"))
+    assert made.method == "ask" and seen_cells(made) == true_cells(store)[0]
+
+
+def test_large_graphs_are_downloaded_in_parts_out_of_a_dump_only(monkeypatch):
+    """Where a server may hold all that it sends, or one property is too large to be held, it is asked."""
+    store = random_graph(1)
+    monkeypatch.setattr(distil_module, "DOWNLOAD_MOST", len(store) - 1)
+
+    def method(scope) -> str:
+        return asyncio.run(distil(EmbeddedBackend(store), SETTINGS, method="auto", scope=scope)).method
+
+    assert method(Scope()) == "ask"
+    assert method(Scope(dump="/store?default")) == "download in parts"
+    monkeypatch.setattr(distil_module, "DOWNLOAD_MOST", 3)
+    assert method(Scope(dump="/store?default")) == "ask"
+
+
+def test_parts_hold_no_more_than_they_should():
+    """Whole properties, as many as fit; a large one alone; what names things last, in the order of LABELS."""
+    sizes = {"a": 30, "b": 5, "c": 4, "d": 2, COMMENTS[0]: 1, LABELS[0]: 9, LABELS[1]: 2}
+    places = places_of(sizes, 10)
+    assert places == {"a": 0, "b": 1, "c": 1, "d": 2, LABELS[0]: 3, LABELS[1]: 4, COMMENTS[0]: 4}
+
+
+def test_two_nodes_with_one_hash_are_not_taken_for_each_other(monkeypatch):
+    """Such a graph is not counted in parts; and a strange node with the hash of a typed one has no class."""
+    monkeypatch.setattr(parts, "hash", lambda token: 7, raising=False)
+    typings = parts.Typings()
+    typings.add([b"<http://e/a>"], [b"<http://e/C>"])
+    typings.close()
+    assert typings.kinds_of([b"<http://e/a>", b"<http://e/b>"]).tolist() == [1, 0]
+    typings = parts.Typings()
+    typings.add([b"<http://e/a>", b"<http://e/b>"], [b"<http://e/C>"] * 2)
+    with pytest.raises(NotNTriples):
+        typings.close()
 
 
 def test_oddly_written_lines_are_read():
@@ -181,10 +300,18 @@ def test_oddly_written_lines_are_read():
         "<http://e/\\u00E4> <http://e/p> \"\" ."
     ).encode()
     for size in (1, 2, 7, 1000):
-        tally = Tally(RDF_TYPE)
+        tally, spooled = Tally(RDF_TYPE), spool.Spool({"http://e/p": 0}, RDF_TYPE)
         for i in range(0, len(text), size):
             tally.add(text[i : i + size])
+            spooled.add(text[i : i + size])
+            spooled.sort()
         tally.close()
+        spooled.close()
+        again = Tally(RDF_TYPE)
+        again.add(b"".join(spooled.read(0)))
+        again.close()
+        spooled.remove()
+        assert again.tokens == tally.tokens and again.object.tolist() == tally.object.tolist()
         store = ox.Store()
         store.load(text, ox.RdfFormat.N_TRIPLES)
         assert tally.properties == {"http://e/p": len(store)} == {"http://e/p": 4}
