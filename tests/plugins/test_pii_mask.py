@@ -198,3 +198,21 @@ def test_unknown_kinds_stop_the_start():
     """The error says which there are."""
     with pytest.raises(ConfigError, match=r"plugins\.pii_mask\.kinds"):
         load_file(FILE, {"kinds": ["name"]})
+
+
+def test_what_is_kept_is_masked_for_each(server):
+    """An answer is kept as the backend gave it, and masked for whoever gets it from there."""
+    made = server(data=DATA, enabled=("pii_mask",), keys=KEYS, options="[plugins.pii_mask]\nclear_for = ['doc']\n")
+    made.settings += "[cache]\nenabled = true\n"
+
+    async def use(client):
+        masked = []
+        for headers in ({"x-api-key": KEYS["doc"]}, {}, {"x-api-key": KEYS["doc"]}, {}):
+            query = {"query": "SELECT ?o { ?s <a:mail> ?o }"}
+            response = await client.get("/query", params=query, headers={"accept": "text/csv", **headers})
+            masked.append((response.text.count("***") > 0, response.headers.get("cache-status", "")))
+        return masked
+
+    found = made.run(use)
+    assert [is_masked for is_masked, _ in found] == [False, True, False, True]
+    assert "hit" in found[-1][1]
