@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote_to_bytes
 from zlib import crc32
@@ -68,6 +69,8 @@ class NodeTable:
     def __init__(self, prints: NDArray[np.uint32], kinds: NDArray[np.uint16]) -> None:
         self.prints = prints
         self.kinds = kinds
+        # One look-up in plain Python costs less than one call of numpy.
+        self._sorted = np.ascontiguousarray(prints, dtype=np.uint32).data.cast("B").cast("I") if len(prints) else b""
 
     def __len__(self) -> int:
         return len(self.prints)
@@ -77,9 +80,9 @@ class NodeTable:
 
         An IRI that is no node is taken for one in n of 2³² cases.
         """
-        wanted = np.uint32(fingerprint(iri))
-        at = int(np.searchsorted(self.prints, wanted))
-        if at == len(self.prints) or self.prints[at] != wanted:
+        wanted = fingerprint(iri)
+        at = bisect_left(self._sorted, wanted)
+        if at == len(self._sorted) or self._sorted[at] != wanted:
             return None
         return int(self.kinds[at])
 

@@ -5,9 +5,11 @@ Counted, not timed, so that it is the same everywhere; one unit is about a micro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 _LEFT: ContextVar[list[int] | None] = ContextVar("effort_left", default=None)
 
@@ -16,14 +18,25 @@ class TooMuchEffort(Exception):
     """The work is not done, and nothing is wrong with it."""
 
 
-@contextmanager
-def limited(units: int) -> Iterator[None]:
+class _Within(Generic[T]):
+    """A value of a context variable for a block. Each check enters two, and a generator would cost more than the block."""
+
+    __slots__ = ("_token", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[T | None], value: T) -> None:
+        self._variable, self._value = variable, value
+
+    def __enter__(self) -> T:
+        self._token: Token[T | None] = self._variable.set(self._value)
+        return self._value
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._variable.reset(self._token)
+
+
+def limited(units: int) -> _Within[list[int]]:
     """Let what is called within spend *units*."""
-    token = _LEFT.set([units])
-    try:
-        yield
-    finally:
-        _LEFT.reset(token)
+    return _Within(_LEFT, [units])
 
 
 def spend(units: int) -> None:
@@ -42,15 +55,9 @@ def spend(units: int) -> None:
 _REACHED: ContextVar[dict[str, None] | None] = ContextVar("bounds_reached", default=None)
 
 
-@contextmanager
-def noting() -> Iterator[dict[str, None]]:
+def noting() -> _Within[dict[str, None]]:
     """Collect which bounds what is called within has come to, each once, in order."""
-    reached: dict[str, None] = {}
-    token = _REACHED.set(reached)
-    try:
-        yield reached
-    finally:
-        _REACHED.reset(token)
+    return _Within(_REACHED, {})
 
 
 def reach(bound: str) -> None:

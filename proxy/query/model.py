@@ -334,6 +334,16 @@ class ParsedQuery:
     values: InlineData | None = None
     prefixes: Mapping[str, str] = field(default_factory=dict, compare=False)
     base: str | None = field(default=None, compare=False)
+    _nodes: tuple[Any, ...] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def nodes(self) -> tuple[Any, ...]:
+        """Every node and term of it, as ``walk`` gives them: walked once, as several rules look at all of them."""
+        found = self._nodes
+        if found is None:
+            found = tuple(walk(self))
+            object.__setattr__(self, "_nodes", found)
+        return found
 
     @property
     def is_aggregate_without_group_by(self) -> bool:
@@ -341,6 +351,8 @@ class ParsedQuery:
         if self.group_by:
             return False
         expressions = [p.expression for p in self.projection if p.expression is not None]
+        if not (expressions or self.having or self.order_by):
+            return False
         return any(holds_aggregate(e) for e in (*expressions, *self.having, *(o.expression for o in self.order_by))) or bool(
             self.having
         )
@@ -426,7 +438,9 @@ ParsedOperation = ParsedQuery | ParsedUpdate
 # -- walking
 
 _NODES: dict[type, tuple[str, ...]] = {
-    cls: tuple(f.name for f in reversed(fields(cls)) if f.name not in ("span", "prefixes", "base", "dataset", "using"))
+    cls: tuple(
+        f.name for f in reversed(fields(cls)) if f.name not in ("span", "prefixes", "base", "dataset", "using", "_nodes")
+    )
     for cls in list(globals().values())
     if isinstance(cls, type) and cls.__module__ == __name__ and hasattr(cls, "__dataclass_fields__") and cls is not Span
 } | dict.fromkeys((Iri, Literal, Variable), ())
@@ -473,4 +487,6 @@ def holds_aggregate(expression: Expression) -> bool:
 def is_relative(iri: Iri) -> bool:
     """Whether *iri* could not be resolved, so that only the backend knows what it names."""
     head, colon, _ = iri.value.partition(":")
+    if head == "http" or head == "https":
+        return not colon
     return not (colon and head[:1].isalpha() and all(c.isalnum() or c in "+-." for c in head))

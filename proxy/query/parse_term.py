@@ -30,6 +30,7 @@ class TermParser(Tokens):
         self.prefixes: dict[str, str] = {}
         self.base: str | None = None
         self._iris: dict[str, Iri] = {}
+        self._variables: dict[str, Variable] = {}
         self._labels: dict[str, int] = {}
         self._pattern_id = 0
         self._anonymous = 0
@@ -101,7 +102,11 @@ class TermParser(Tokens):
         return found
 
     def variable(self) -> Variable:
-        return Variable(self.take("VAR")[1:])
+        name = self.take("VAR")[1:]
+        found = self._variables.get(name)
+        if found is None:
+            found = self._variables[name] = Variable(name)
+        return found
 
     def variable_or_iri(self) -> Variable | Iri:
         return self.variable() if self.kind == "VAR" else self.iri()

@@ -38,9 +38,11 @@ _LOCAL = f"(?:[{_U}:0-9]|{_PLX})(?:[{_CHARS}:]|{_PLX}|\\.++(?=[{_CHARS}:%\\\\]))
 _VARNAME = f"[{_U}0-9][{_U}0-9\u00b7\u0300-\u036f\u203f-\u2040]*+"
 _ECHAR = r"\\[tbnrf\\\"']"
 
-_SKIP = re.compile(r"(?:[ \t\r\n]++|#[^\r\n]*+)*+")
+_BLANK = r"(?:[ \t\r\n]++|#[^\r\n]*+)*+"
+_SKIP = re.compile(_BLANK)
 _TOKEN = re.compile(
-    "|".join(
+    "(?:"
+    + "|".join(
         f"(?P<{name}>{pattern})"
         for name, pattern in (
             ("VAR", f"[?$]{_VARNAME}"),
@@ -63,7 +65,10 @@ _TOKEN = re.compile(
             ("MARK", r"\^\^|&&|\|\||!=|<=|>=|<<\(|<<|\)>>|>>|\{\||\|\}|[{}()\[\].;,*/|^?+\-!=<>~]"),
         )
     )
+    + ")"
+    + _BLANK
 )
+"""One token, a group of its name, and what is skipped behind it."""
 _CODEPOINT = re.compile(r"\\\\|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
@@ -135,13 +140,10 @@ class Tokens:
     def _scan(self) -> None:
         text, length = self.text, len(self.text)
         kinds, values, starts, ends = self.kinds, self.values, self.starts, self.ends
-        skip, match = _SKIP.match, _TOKEN.match
-        at = skip(text, 0).end()  # type: ignore[union-attr]
-        while at < length:
-            m = match(text, at)
-            if m is None:
-                raise self._error_at(at, f"{text[at]!r} starts no token")
-            kind, value = m.lastgroup, m.group()
+        at = _SKIP.match(text).end()  # type: ignore[union-attr]
+        for m in iter(_TOKEN.scanner(text, at).match, None):  # type: ignore[attr-defined]
+            kind = m.lastgroup
+            value = m[kind]
             if kind == "MARK":
                 kind = value
             elif kind == "NAME":
@@ -149,14 +151,15 @@ class Tokens:
                     kind = "a"
                 else:
                     value = value.upper()
-            kinds.append(kind)  # type: ignore[arg-type]
+            kinds.append(kind)
             values.append(value)
             starts.append(at)
-            at = m.end()
-            ends.append(at)
+            ends.append(m.end(m.lastgroup))
             if len(ends) > MAX_TOKENS:
                 raise MalformedQuery(f"too large to analyse: more than {MAX_TOKENS:,} tokens")
-            at = skip(text, at).end()  # type: ignore[union-attr]
+            at = m.end()
+        if at < length:
+            raise self._error_at(at, f"{text[at]!r} starts no token")
         kinds.append("EOF")
         values.append("")
         starts.append(length)

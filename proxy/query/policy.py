@@ -16,6 +16,7 @@ from proxy.query.operation import DatasetDescription, OperationKind
 from proxy.query.parse_tokens import expand_codepoints
 from proxy.query.term import Iri
 
+_CALLS = frozenset((Service, Load))
 ANY_SERVICE = "*"
 """In ``allowed_services``: every IRI, and a variable too."""
 
@@ -50,7 +51,10 @@ def require_allowed(
         raise MalformedRequest("this is a query, sent as an update: use query= (SPARQL 1.1 Protocol, section 2.1)")
     if ANY_SERVICE in allowed_services:
         return
-    for node in walk(parsed):
+    nodes = parsed.nodes if isinstance(parsed, ParsedQuery) else tuple(walk(parsed))
+    if _CALLS.isdisjoint(map(type, nodes)):
+        return
+    for node in nodes:
         if isinstance(node, Service):
             if not isinstance(node.name, Iri):
                 raise OperationForbidden(f"SERVICE {node.name} could call any server ([policy] allowed_services)")

@@ -402,7 +402,7 @@ def required(query: ParsedQuery, *, reads_index: bool = True, covers_named_graph
         reads_index: False: conditions on triples do not count, because the query reads graphs that nobody has indexed.
         covers_named_graphs: whether patterns inside GRAPH count too (``SupportIndex.covers_named_graphs``).
     """
-    has_magic = any(isinstance(n, Iri) and is_magic(n) for n in walk(query))
+    has_magic = any(is_magic(n) for n in query.nodes if type(n) is Iri)
     reader = _Reader(reads_index=reads_index, covers_named_graphs=covers_named_graphs, has_magic=has_magic)
     if query.where is None:
         return Required(ANYTHING, (), reads_index)

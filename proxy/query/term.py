@@ -24,6 +24,9 @@ class Iri:
 
     value: str
 
+    def __hash__(self) -> int:  # of the text alone: half the cost of what is generated, and kept by the text
+        return hash(self.value)
+
     def __str__(self) -> str:
         return f"<{self.value}>"
 
@@ -49,6 +52,9 @@ class Variable:
     """A query variable, without the question mark. Blank nodes of a query become variables named ``_:label``."""
 
     name: str
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def is_blank(self) -> bool:

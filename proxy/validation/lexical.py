@@ -11,6 +11,7 @@ from proxy.query.magic import is_magic
 from proxy.query.model import (
     Aggregate,
     Comparison,
+    Exists,
     GraphPattern,
     OrderCondition,
     ParsedQuery,
@@ -29,6 +30,10 @@ _MAX_SUGGESTED = 10
 """Unknown terms that suggestions are looked for; each is compared with all names of the graph. All are said."""
 
 
+_TOLD = frozenset((Service, GraphPattern, Comparison, Aggregate, OrderCondition, Exists))
+"""Nodes that say more than triple patterns do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """What the rules of this module look at, from one walk.
@@ -44,6 +49,8 @@ class Words:
 
 
 def words_of(query: ParsedQuery, *, covers_named_graphs: bool = False) -> Words:
+    if not (query.template or query.group_by) and _TOLD.isdisjoint(map(type, query.nodes)):
+        return Words(tuple(n for n in query.nodes if type(n) is TriplePattern)[:_MAX_PATTERNS], frozenset(), frozenset())
     foreign: set[int] = set()
     patterns: list[TriplePattern] = []
     numeric: set[Variable] = set()

@@ -80,7 +80,9 @@ class _Problem:
 
     def _find(self, key: Variable | Iri) -> Variable | Iri:
         parent = self._parent
-        while (up := parent.get(key, key)) != key:
+        if not parent:
+            return key
+        while (up := parent.get(key)) is not None:
             key = up
         return key
 
@@ -245,7 +247,7 @@ class _Problem:
                         mask |= supports.with_class(c)
                     name = next(iter(classes)) if len(classes) == 1 else ""
                     assertions.setdefault(s, []).append((mask, name))
-        arcs: list[tuple[object, Adjacency, object]] = []
+        arcs: list[Arc] = []
         joined: list[tuple[object, Edge, object]] = []
         for i, e in enumerate(edges):
             s, o = keys[i]
@@ -258,7 +260,9 @@ class _Problem:
                 joined.append((s, e, o))
         for end in {k for s, _, o in joined for k in (s, o) if isinstance(k, Iri | Variable)}:
             domains[end] &= self._known_nodes(end)
-        if any(d == 0 for k, d in domains.items() if self._has_arc(k, arcs)) or self._never_meet(joined):
+        if not all(domains.values()) and any(not (domains[s] and domains[o]) for s, _, o in arcs):
+            return True
+        if self._never_meet(joined):
             return True
         if supports.index.are_kinds_exact:
             for key, found in assertions.items():
@@ -340,10 +344,6 @@ class _Problem:
                 left &= ~supports.texts
         return left
 
-    @staticmethod
-    def _has_arc(key: object, arcs: list[tuple[object, Adjacency, object]]) -> bool:
-        return any(key is s or key is o or key == s or key == o for s, _, o in arcs)
-
     def _constants(self, key: object) -> set[str] | None:
         """The IRIs that a place may be; None: any."""
         if isinstance(key, Iri):
@@ -369,13 +369,18 @@ class _Problem:
             return None
         if len(properties) == 1:
             return supports.adjacency(next(iter(properties)))
-        return tuple(chain.from_iterable(supports.adjacency(p) for p in properties))
+        return Adjacency(chain.from_iterable(supports.adjacency(p).pairs for p in properties))
 
 
-def _is_inconsistent(domains: dict[object, int], arcs: list[tuple[object, Adjacency, object]], asserted: set[object]) -> bool:
+Arc = tuple[object, Adjacency, object]
+"""Two terms, and the kinds that they may have together."""
+
+
+def _is_inconsistent(domains: dict[object, int], arcs: list[Arc], asserted: set[object]) -> bool:
     """Take kinds without support away until nothing changes; True: a domain ran empty."""
-    if any(domains[k] == 0 for k in asserted):
-        return True
+    for k in asserted:
+        if not domains[k]:
+            return True
     waiting = list(range(len(arcs)))
     is_waiting = [True] * len(arcs)
     touching: dict[object, list[int]] = {}
@@ -392,16 +397,19 @@ def _is_inconsistent(domains: dict[object, int], arcs: list[tuple[object, Adjace
         at += 1
         is_waiting[i] = False
         s, adjacency, o = arcs[i]
-        spend(1 + len(adjacency) // 4)
+        pairs = adjacency.pairs
+        spend(1 + len(pairs) // 4)
         before_s, before_o = domains[s], domains[o]
         after_s = after_o = 0
-        if s == o:
-            for bit, objects in adjacency:
+        if s is o or s == o:
+            for bit, objects in pairs:
                 if bit & before_s & objects:
                     after_s |= bit
             after_o = after_s
+        elif not (adjacency.subjects & ~before_s or adjacency.objects & ~before_o):
+            after_s, after_o = adjacency.subjects, adjacency.objects  # nothing was known of either end
         else:
-            for bit, objects in adjacency:
+            for bit, objects in pairs:
                 if bit & before_s and (met := objects & before_o):
                     after_s |= bit
                     after_o |= met

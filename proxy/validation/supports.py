@@ -19,8 +19,21 @@ _MAX_KEPT = 100_000
 _SKOLEM = "/.well-known/genid/"
 """In an IRI that some stores read as a blank node (RDF 1.1 Concepts, section 3.5)."""
 
-Adjacency = tuple[tuple[int, int], ...]
-"""(subject kind as a bit, object kinds as bits) of one property."""
+
+class Adjacency:
+    """The kinds that one property joins, or several.
+
+    pairs: (subject kind as a bit, object kinds as bits). subjects, objects: all of them.
+    """
+
+    __slots__ = ("objects", "pairs", "subjects")
+
+    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
+        self.pairs = tuple(pairs)
+        self.subjects = self.objects = 0
+        for subject, objects in self.pairs:
+            self.subjects |= subject
+            self.objects |= objects
 
 
 class Supports:
@@ -60,7 +73,7 @@ class Supports:
             objects: dict[int, int] = {}
             for s, o in pairs:
                 objects[s] = objects.get(s, 0) | 1 << o
-            found = self._adjacency[property_] = tuple((1 << s, o) for s, o in objects.items())
+            found = self._adjacency[property_] = Adjacency((1 << s, o) for s, o in objects.items())
         return found
 
     def literal_kinds(self, literal: Literal) -> int:

@@ -1,6 +1,7 @@
 """What the configuration lets through, decided on the parse tree."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -34,6 +35,14 @@ def test_a_service_is_found_wherever_it_stands(text):
     """SERVICE is refused at any depth unless its IRI is listed."""
     with pytest.raises(OperationForbidden, match="allowed_services"):
         check(text)
+
+
+def test_a_tree_made_from_another_is_looked_at_anew():
+    harmless, calling = parse("ASK {?s ?p ?o}"), parse("ASK {SERVICE <http://e/x> {?s ?p ?o}}")
+    judged = dict(expected=OperationKind.QUERY, allow_updates=False, allowed_services=())
+    require_allowed(harmless, **judged)
+    with pytest.raises(OperationForbidden):
+        require_allowed(replace(harmless, where=calling.where), **judged)
 
 
 def test_a_listed_service_passes():
