@@ -21,10 +21,11 @@ from proxy.pipeline.shared_limits import SharedLimits
 from proxy.pipeline.sparql import SparqlPath
 from proxy.plugin.chain import PluginChain
 from proxy.plugin.loading import load_plugins
+from proxy.protocol.access import AccessGate
 from proxy.protocol.admission import Admission
-from proxy.protocol.asgi import Receive, Scope, Send
+from proxy.protocol.asgi import App, Receive, Scope, Send
 from proxy.protocol.connection import ClientConnection, Limits, ServerState
-from proxy.protocol.direct import DirectLane
+from proxy.protocol.direct import SERVED_BY, DirectLane
 from proxy.protocol.endpoints import SparqlEndpoints
 from proxy.protocol.exposition import expose, merge
 from proxy.protocol.middleware import RequestLog
@@ -77,11 +78,18 @@ def make_plugins(config: Config) -> PluginChain:
 class Generation:
     """What serves requests under one configuration. A request ends in the generation in which it began.
 
-    requests: how many are in it. limits: kept from the generation before, where they are the same.
+    requests: how many are in it. limits, gate (which has those of keys): kept from the generation before, where they are the
+    same.
     """
 
     def __init__(
-        self, config: Config, datasets: list[Dataset], plugins: PluginChain, *, limits: ClientLimits | None = None
+        self,
+        config: Config,
+        datasets: list[Dataset],
+        plugins: PluginChain,
+        *,
+        limits: ClientLimits | None = None,
+        gate: AccessGate | None = None,
     ) -> None:
         self.config = config
         self.datasets = datasets
@@ -91,7 +99,7 @@ class Generation:
         self.paths = {dataset.name: SparqlPath(dataset, plugins) for dataset in datasets}
         self.questions = {name: QuestionAnswers(path) for name, path in self.paths.items()}
         self.limits = limits or make_limits(config.limits)
-        self.gate = make_gate(config)
+        self.gate = gate or make_gate(config)
 
     async def listen(self) -> None:
         """Have the plugins told of each new index from now on, and of those that serve already."""
@@ -199,7 +207,8 @@ class Application:
         return ClientConnection(self, state, direct=lambda: self._direct, limits=limits, loop=loop)
 
     def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return self.current(scope, receive, send)
+        app: App = scope.get(SERVED_BY) or self.current
+        return app(scope, receive, send)
 
     def numbers(self) -> str:
         """This process's page of ``/-/metrics``."""
@@ -230,7 +239,12 @@ class Application:
         generation.serve(pages)
         self.current = generation
         self._direct = DirectLane(
-            self._http, generation.admitted, generation.sparql, enter=generation.enter, leave=generation.leave
+            self._http,
+            generation.admitted,
+            generation.sparql,
+            app=generation,
+            enter=generation.enter,
+            leave=generation.leave,
         )
 
     def drain(self) -> None:
@@ -269,17 +283,22 @@ class Application:
         plugins = make_plugins(config) if "plugins" in changed else old.plugins
         limits = None if "limits" in changed else old.limits
         made, datasets = await start_anew(config, kept, self._encoders, old.datasets)
+        gate = None if "access" in changed else old.gate
+        has_started = False
         try:
-            new = Generation(config, datasets, plugins, limits=limits)
+            new = Generation(config, datasets, plugins, limits=limits, gate=gate)
             if plugins is not old.plugins:
                 await plugins.startup()
-        except BaseException:
+                has_started = True
+            await new.listen()
+            for dataset in made:
+                dataset.start()
+            await _built(made)
+        except BaseException:  # cancelled, too, as by the end of the process
             await _close(made)
+            if has_started:
+                await plugins.shutdown()
             raise
-        await new.listen()
-        for dataset in made:
-            dataset.start()
-        await _built(made)
         hand_over(old.datasets, made)
         self._install(new)
         if "log" in changed:
@@ -291,11 +310,13 @@ class Application:
         return Reload(tuple(changed))
 
     async def _retire(self, old: Generation, new: Generation) -> None:
-        """Close what only *old* used, when its last request has ended."""
-        await old.drained()
-        await _close([d for d in old.datasets if d not in new.datasets])
-        if old.plugins is not new.plugins:
-            await old.plugins.shutdown()
+        """Close what only *old* used, when its last request has ended, or this process does."""
+        try:
+            await old.drained()
+        finally:
+            await _close([d for d in old.datasets if d not in new.datasets])
+            if old.plugins is not new.plugins:
+                await old.plugins.shutdown()
 
     # -- start and end
 

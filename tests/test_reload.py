@@ -14,9 +14,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from proxy.access.file import change
+from proxy.access.keys import Role, mint
 from proxy.app import create_app
 from proxy.config import load_config
 from proxy.errors import ConfigError
+from proxy.pipeline.dataset import Dataset
+from proxy.pipeline.refresh import Upkeep
 from tests.loopback.conftest import wait_until
 
 ROOT = Path(__file__).parent.parent
@@ -186,6 +190,74 @@ def test_limits_that_stay_the_same_forget_nothing(file):
         await site.app.reload()
         assert [await site.get("/sparql"), await site.get("/sparql")] == [["a"], 429]
 
+    within(file, steps)
+
+
+def test_limits_of_a_key_forget_nothing_either(file):
+    """They are kept with the keys, and those are the same."""
+    token, key = mint("wiki", [Role.QUERY], created="2026-01-01T00:00:00Z", requests_per_minute=2)
+    change(file.parent / "keys.json", lambda keys: [*keys, key])
+    access = "[access]\nkeys_file = 'keys.json'\n"
+    file.write_text(ONE + access)
+
+    async def steps(site):
+        site.client.headers["x-api-key"] = token
+        assert await site.get("/sparql") == ["a"]
+        file.write_text(TWO + access)
+        await site.app.reload()
+        assert [await site.get("/sparql"), await site.get("/sparql")] == [["a"], 429]
+
+    within(file, steps)
+
+
+def indexed(text):
+    return text.replace("enabled = false", "enabled = true\ndirectory = ''\n[nl]\nenabled = false", 1)
+
+
+@pytest.mark.parametrize("when", ["installed", "on the way"])
+def test_a_dataset_that_leaves_while_its_index_is_built(file, monkeypatch, when):
+    """Its build ends with it, and so does what it had open. A reload that is cancelled leaves nothing behind."""
+    begun, ended, closed = [], [], []
+
+    async def endless(self, *_):
+        begun.append(self)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(self)
+
+    async def steps(site):
+        await asyncio.wait_for(site.app.datasets[0].built(), 20)
+        monkeypatch.setattr(Upkeep, "build", endless)
+        monkeypatch.setattr("proxy.app.BUILT_WITHIN_S", 0.2 if when == "installed" else 60)
+        close = Dataset.aclose
+
+        async def watched(self):
+            await close(self)
+            closed.append(self.name)
+
+        monkeypatch.setattr(Dataset, "aclose", watched)
+        file.write_text(indexed(TWO))
+        if when == "installed":
+            await site.app.reload()
+            assert await site.get("/b/sparql") == ["b"]
+            file.write_text(indexed(ONE))
+            await site.app.reload()
+            await asyncio.sleep(0.05)
+            assert await site.get("/b/sparql") == 404
+        else:
+            reloading = asyncio.create_task(site.app.reload())
+            while not begun:
+                await asyncio.sleep(0.01)
+            reloading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reloading
+            assert await site.get("/b/sparql") == 404
+        assert len(begun) == len(ended) == 1 and closed == ["b"]
+        assert await site.get("/sparql") == ["a"]
+        monkeypatch.undo()
+
+    file.write_text(indexed(ONE))
     within(file, steps)
 
 

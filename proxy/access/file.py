@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,7 +51,10 @@ def read(path: Path) -> list[Key]:
         ConfigError: it cannot be read, or is not what we wrote.
     """
     try:
-        with path.open("rb") as file:
+        # Not waiting for the writer of a pipe: whoever put that in place of the file would hold up the server.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError(_KEY, f"{path} is no file of keys: it is no file")
             data = file.read(LIMIT_BYTES + 1)
     except FileNotFoundError:
         return []
@@ -73,6 +77,7 @@ def change(path: Path, edit: Callable[[list[Key]], list[Key]]) -> None:
     Raises:
         ConfigError: the file cannot be read or written. What *edit* raises; then nothing changes.
     """
+    path = Path(os.path.realpath(path))  # a link, as of a mounted secret, goes on pointing at the file
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _lock(path):

@@ -306,7 +306,8 @@ class ClientConnection(asyncio.Protocol):
             is_head=request.scope["method"] == "HEAD",
             version=request.scope["http_version"],
         )
-        if (lane := request.lane) is not None:
+        if request.lane is not None:
+            lane = self._direct()  # not the one of its head: another configuration may serve by now
             body = b"".join(request.body) if request.body else b""
             # It may be over when this returns.
             if lane.take(self, request, writer, body):

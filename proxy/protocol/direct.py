@@ -7,6 +7,7 @@ have to wait, or a plugin listens, the request goes to the application, which be
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from proxy.backends.base import NAME, BackendResponse
 from proxy.errors import BackendError, ProxyError
 from proxy.pipeline.exchange import Exchange
 from proxy.protocol.admission import Admission
-from proxy.protocol.asgi import Scope, field
+from proxy.protocol.asgi import App, Scope, field
 from proxy.protocol.endpoints import ANSWER, SparqlEndpoints
 from proxy.protocol.middleware import (
     EXCHANGE,
@@ -37,10 +38,15 @@ if TYPE_CHECKING:
     from proxy.protocol.response import ResponseWriter
 
 
+SERVED_BY = "sparlance.served-by"
+"""Key in the ASGI scope of a request that began here and goes on there: the application that it began in."""
+
+
 class DirectLane:
     """Takes what it can of the requests of all connections.
 
     Args:
+        app: which the rest of a request goes to, although another one may serve by then.
         enter, leave: told of each request that begins and ends here.
     """
 
@@ -50,10 +56,11 @@ class DirectLane:
         admission: Admission,
         endpoints: SparqlEndpoints,
         *,
+        app: App,
         enter: Callable[[], None],
         leave: Callable[[], None],
     ) -> None:
-        self.enter, self.leave = enter, leave
+        self.app, self.enter, self.leave = app, enter, leave
         self.log = log
         self._admission = admission
         self._endpoints = endpoints
@@ -163,10 +170,11 @@ class DirectExchange:
 
     def hand_over(self, response: BackendResponse) -> None:
         self.flight = None
-        self._lane.leave()
         scope = self._request.scope
-        scope[ANSWER] = response
+        scope[ANSWER], scope[SERVED_BY] = response, self._lane.app
         self._connection.run(self._request, self._writer)
+        # Not before the application has counted it: what serves it is closed when the last request has left.
+        asyncio.get_running_loop().call_soon(self._lane.leave)
 
     # -- told by the connection
 

@@ -174,7 +174,8 @@ def _load(page: _Page, datasets: Sequence[Dataset]) -> None:
     )
 
 
-    failures = [({"dataset": d.name}, getattr(c.store, "failures", 0)) for d in datasets if (c := d.gateway.cache) is not None]
+    stores = [({"dataset": d.name}, d.gateway.cache.store) for d in datasets if d.gateway.cache is not None]
+    failures = [(n, getattr(store, "failures", 0)) for n, store in stores]
     page.add("cache_failures_total", "counter", "Commands to the server of the cache that failed.", failures)
 
 

@@ -122,3 +122,57 @@ def test_killed_at_any_moment_what_was_acknowledged_is_there(tmp_path):
             printed = process.stdout.read().split()
         kept = [k.id for k in read(path)]
         assert not printed or printed[-1] in kept
+
+
+@pytest.mark.parametrize("what", ["directory", "pipe", "device", "huge", "loop", "deep"])
+def test_whatever_takes_the_place_of_the_file_the_known_keys_stay(tmp_path, what):
+    """It is one complaint, at once, and nobody is locked out or let in; the next good file counts."""
+    path = tmp_path / "keys.json"
+    token = add(path, "wiki")
+    good = path.read_bytes()
+    complaints = []
+    keys = KeyFile(path, [], complain=complaints.append)
+    path.unlink()
+    match what:
+        case "directory":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "huge":
+            with path.open("wb") as file:
+                file.truncate(1 << 40)
+        case "loop":
+            path.symlink_to(path)
+        case "deep":
+            path.write_text('{"version": 1, "keys": ' + "[" * 1_000_000)
+    began = time.monotonic()
+    keys.refresh()
+    keys.refresh()
+    assert time.monotonic() - began < 2
+    if what == "loop":  # for stat it is not there: as a file that was removed
+        assert len(complaints) == 1
+    else:
+        [complaint] = complaints
+        assert complaint.key == "access.keys_file" and str(path) in str(complaint)
+    assert keys.ring.find(token, now=NOW) is not None
+    with pytest.raises(ConfigError):
+        add(path, "another")
+    path.rmdir() if what == "directory" else path.unlink()
+    path.write_bytes(good)
+    keys.refresh()
+    assert keys.ring.find(token, now=NOW) is not None and len(complaints) == 1
+
+
+def test_a_link_goes_on_pointing_at_the_file(tmp_path):
+    """As of a mounted secret: what it points at is changed, and a change there is seen through it."""
+    (tmp_path / "data").mkdir()
+    link, target = tmp_path / "keys.json", tmp_path / "data" / "keys.json"
+    link.symlink_to(target)
+    first = add(link, "one")
+    keys = KeyFile(link, [])
+    assert link.is_symlink() and read(target) == read(link)
+    second = add(link, "two")
+    keys.refresh()
+    assert all(keys.ring.find(token, now=NOW) for token in (first, second))
