@@ -15,7 +15,7 @@ RUN python -m venv /opt/sparlance
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY proxy ./proxy
-RUN /opt/sparlance/bin/pip install '.[nl,redis]'
+RUN /opt/sparlance/bin/pip install '.[nl,redis,otel]'
 
 FROM nvidia/cuda:13.0.1-cudnn-runtime-ubuntu24.04 AS cuda
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -27,7 +27,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends python3 python3
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY proxy ./proxy
-RUN /opt/sparlance/bin/pip install '.[nl,redis]'
+RUN /opt/sparlance/bin/pip install '.[nl,redis,otel]'
 WORKDIR /srv
 COPY config.toml ./
 COPY plugins ./plugins

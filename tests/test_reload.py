@@ -122,6 +122,8 @@ def test_a_store_in_memory_keeps_what_updates_have_written(file):
         (TWO + "[plugins]\nenabled = ['nowhere']\n", "nowhere"),
         (TWO.replace("port = 0", "port = 1"), "server.port: found 0 → 1, which takes a restart"),
         (TWO + "[limits]\nrequests = 1\n", "limits.requests"),
+        (TWO + "[shared]\nurl = 'redis://h'\n", "shared.url: found another one, which takes a restart"),
+        (TWO + "[tracing]\nendpoint = 'http://h'\n", "tracing.endpoint: found another one, which takes a restart"),
     ],
 )
 def test_what_cannot_be_used_changes_nothing(file, text, words):

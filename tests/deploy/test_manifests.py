@@ -36,7 +36,9 @@ def test_the_settings_of_the_config_map_can_be_used(tmp_path):
     [config_map] = of_kind("ConfigMap")
     (tmp_path / "config.toml").write_text(config_map["data"]["config.toml"])
     config = load_config(tmp_path / "config.toml", environ={"SPARLANCE_SERVER_HOST": "0.0.0.0"})
-    assert config.cache.url == "redis://sparlance-valkey:6379/0"
+    assert config.cache.url == config.shared.url == "redis://sparlance-valkey:6379/0"
+    [pod] = [d["spec"]["template"]["spec"] for d in of_kind("Deployment") if d["metadata"]["name"] == "sparlance"]
+    assert config.server.shutdown_timeout_s < pod["terminationGracePeriodSeconds"]
     assert tomllib.loads(config_map["data"]["config.toml"])["backend"]["url"] == config.backend.url
 
 
