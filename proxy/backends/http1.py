@@ -12,6 +12,7 @@ Trailers are dropped.
 from __future__ import annotations
 
 import asyncio
+import select
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -30,7 +31,7 @@ GATHER_S = 0.002
 """Of a body that has turned out to be long, pieces wait for others, so long at most: each that goes on costs as much as a small
 request, and engines write 4 to 8 KiB at a time."""
 HEAD_LIMIT_BYTES = 256 * 1024
-"""A response head beyond this is not one."""
+"""A response head beyond this is not one; nor is what comes in a row within a body and is none of it (trailers, chunk extensions)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Connection(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
         self._is_write_paused = False
         self._is_read_paused = False
+        self._poll: select.poll | None = None
         self.is_closed = False
         self.is_idle = True
         self.exchanges = 0
@@ -102,6 +104,12 @@ class Connection(asyncio.Protocol):
         if not (self._is_complete and self._may_reuse and self._is_sent) or self.is_closed or self._error is not None:
             return False
         return self._transport is not None and self._transport.get_write_buffer_size() == 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has arrived that was not read yet: on an idle connection that is an answer which nobody asked for, to
+        be taken for the next one, or its end."""
+        return self._poll is None or not self._poll.poll(0)
 
     @property
     def is_drained(self) -> bool:
@@ -345,6 +353,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's have the methods without the class
+        if (found := transport.get_extra_info("socket")) is not None:
+            self._poll = select.poll()
+            self._poll.register(found.fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         if self.is_idle or self._is_complete:
@@ -352,6 +363,7 @@ class Connection(asyncio.Protocol):
             self.close()  # a byte nobody asked for: what follows could not be told from an answer
             return
         self._has_bytes = True
+        received = self._received
         if not self._is_head_complete:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT_BYTES + len(data):
@@ -365,6 +377,12 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(self._garbled(f"sent malformed HTTP: {error}"))
         self._is_feeding = False
+        if self._received != received:
+            self._head_bytes = 0
+        elif self._is_head_complete and not self._is_complete:
+            self._head_bytes += len(data)
+            if self._head_bytes > 2 * HEAD_LIMIT_BYTES:
+                self._fail(self._garbled("sent trailers without end"))
         if self._listener is not None and self._is_news():
             self._listener()  # once for all that was in *data*
         if self._buffered > HIGH_WATER_BYTES and not self._is_read_paused and not self.is_closed:
