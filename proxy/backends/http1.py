@@ -515,8 +515,10 @@ _NOT_RENDERED = HOP_BY_HOP | {b"content-length"}
 
 def render_head(request: BackendRequest, length: int | None) -> bytes:
     """Write request line and fields; *length* of the body, None for chunked. Framing fields of the client are replaced."""
-    lines = [b"%b %b HTTP/1.1\r\n" % (request.method.encode("ascii"), request.target)]
-    lines += [b"%b: %b\r\n" % (name, value) for name, value in request.headers if name not in _NOT_RENDERED]
+    lines = [request.method.encode("ascii"), b" ", request.target, b" HTTP/1.1\r\n"]
+    for name, value in request.headers:
+        if name not in _NOT_RENDERED:
+            lines += (name, b": ", value, b"\r\n")
     if length is None:
         lines.append(b"transfer-encoding: chunked\r\n")
     elif length or request.method not in ("GET", "HEAD", "OPTIONS", "DELETE"):

@@ -47,6 +47,14 @@ class Route:
     def own_path_bytes(self) -> bytes | None:
         return None if self.own_path is None else self.own_path.encode("ascii")
 
+    @cached_property
+    def query_path_bytes(self) -> bytes:
+        return self.path.dataset.backend.query_path.encode("ascii")
+
+    @cached_property
+    def update_path_bytes(self) -> bytes:
+        return self.path.dataset.backend.update_path.encode("ascii")
+
 
 class _Read(NamedTuple):
     """A request as it was understood. query_string, body: as they go on. prefer: what the client wants of validation."""
@@ -213,7 +221,7 @@ class SparqlEndpoints:
         _require_no_administration(backend.refused_parameters, names)
         own_path = route.own_path_bytes
         if own_path is None or (operation is not None and route.expected is None):
-            own_path = (backend.update_path if is_update else backend.query_path).encode("ascii")
+            own_path = route.update_path_bytes if is_update else route.query_path_bytes
         exchange.operation = operation
         fields = forwarded(scope, scope["headers"])
         return BackendRequest(scope["method"], target(own_path, query_string), fields, read.body, operation)
@@ -363,7 +371,7 @@ def target(path: bytes, query_string: bytes) -> bytes:
 
 
 def _require_no_administration(refused: frozenset[str], parameters: Sequence[tuple[str, str]]) -> None:
-    if refused and (found := refused.intersection(name for name, _ in parameters)):
+    if parameters and refused and (found := refused.intersection(name for name, _ in parameters)):
         raise OperationForbidden(f"{', '.join(sorted(found))}= is not forwarded ([policy] allowed_parameters)")
 
 

@@ -98,6 +98,43 @@ def test_sound_query_is_sent_as_it_came():
     assert exchange.verdict == "pass" and exchange.findings == ()
 
 
+def test_what_has_passed_is_remembered_for_the_same_question_only():
+    """Without a task: one look for a text that passed before, unless parameters, credentials or the index are others."""
+    text = "PREFIX e: <http://e/> SELECT ?x { ?x e:age 3 }"
+
+    async def steps():
+        config = load_config(None)
+        store = ox.Store()
+        store.load(TURTLE, ox.RdfFormat.TURTLE)
+        backend = Recorder(store)
+        dataset = Dataset("d", backend, config)
+        dataset.index = (await distil(backend, config.index)).index
+        path = SparqlPath(dataset, PluginChain([]))
+
+        def judge(**more):
+            op = operation(text, **more)
+            exchange = Exchange("r", operation=op)
+            sent = path.pass_now(exchange, BackendRequest("GET", b"/query?raw", [(b"host", b"a")], b"", op))
+            return sent, exchange
+
+        first, again = judge()[1], judge()[1]
+        assert again.parsed is first.parsed and again.verdict == "pass" and list(again.timings_ms) == ["parse", "validate"]
+        raw = judge(parameters=(("infer", "false"),))[1]
+        assert raw.added_headers == [(b"sparlance-validation", b"unchecked;parameter=infer")]
+        backend.is_ours = False
+        assert judge()[1].added_headers == [(b"sparlance-validation", b"unchecked;reason=credential")]
+        backend.is_ours = True
+        assert judge()[0] is not None
+        other = ox.Store()
+        other.load(b"<http://e/a> <http://e/knows> <http://e/b> .", ox.RdfFormat.TURTLE)
+        dataset.index = (await distil(Recorder(other), config.index)).index
+        assert judge()[0] is None  # the live graph must agree that it is empty
+        dataset.index = None
+        assert "validate" not in judge()[1].timings_ms
+
+    asyncio.run(steps())
+
+
 def test_proved_empty_is_rejected_after_the_live_graph_agreed():
     """One bounded ASK, then QueryRejected with the finding; the backend never sees the query."""
     outcome, exchange, backend, dataset = run(operation(EMPTY))
