@@ -8,8 +8,8 @@ Works on the text of a result as it streams by, in any text format (JSON, XML, C
 HTML), in literals and IRIs alike; at most 600 bytes are held back. An answer in another format (binary RDF), a part of one,
 or one in another charset than UTF-8 is not given at all (406). An IBAN and a card number count if their check digits are
 right. Not found: data that are written in words, parted by something else than blanks and dashes, computed
-(``STRBEFORE(?mail, "@")``), or tested by a FILTER: this keeps data out of sight, and is no access control. What a question
-was understood as (its account) is not masked.
+(``STRBEFORE(?mail, "@")``), or tested by a FILTER: this keeps data out of sight, and is no access control. What Sparlance
+writes itself (problems, ``/-/ttql``, the account of a question, ``Sparlance-Query``) is masked, too.
 """
 
 import re
@@ -65,6 +65,10 @@ class PiiMask(Plugin):
 
     def shutdown(self) -> None:
         self.forget()
+
+    def request(self, exchange: Exchange) -> None:
+        if (exchange.caller or "anonymous") not in self.clear_for:
+            exchange.change_own_text(self.mask)
 
     def body(self, exchange: Exchange) -> BodyFilter | None:
         if (exchange.caller or "anonymous") in self.clear_for or exchange.status in (204, 304):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ class Exchange:
     dataset, method, path: name of the dataset, HTTP method, the backend's own path; set where a plugin listens.
     is_unchecked: the index must not judge it. timeout_s: what a plugin leaves it at the backend; 0: what the settings do.
     refusal: why it is refused; None: it is not.
+    own_text: what becomes of the text that we write ourselves; None: it stays. is_relayed: the answer is the backend's.
     """
 
     request_id: str
@@ -51,6 +53,8 @@ class Exchange:
     is_unchecked: bool = False
     timeout_s: float = 0.0
     refusal: ProxyError | None = None
+    own_text: Callable[[bytes], bytes] | None = None
+    is_relayed: bool = False
     started_at: float = field(default_factory=time.perf_counter)
 
     @property
@@ -86,6 +90,13 @@ class Exchange:
     def leave_unchecked(self) -> None:
         """Let the index say nothing of this query: it may know more than this client may be told."""
         self.is_unchecked = True
+
+    def change_own_text(self, change: Callable[[bytes], bytes]) -> None:
+        """Have *change* look over what we write ourselves for this request: a problem, one of our pages, the account of a
+        question and each of its events, the values of ``Sparlance-`` fields. The backend's answer comes by the hook ``body``.
+        """
+        before = self.own_text
+        self.own_text = change if before is None else lambda text: change(before(text))
 
     def limit_time(self, seconds: float) -> None:
         """Give the backend at most *seconds* for this request, from the question to the last byte; the smallest limit counts.

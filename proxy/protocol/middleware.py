@@ -21,6 +21,7 @@ from proxy.errors import MalformedRequest, ProxyError, QueryRejected, RequestErr
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.metrics import Metrics
 from proxy.protocol.asgi import App, ClientGone, Message, Receive, Scope, Send, field, respond
+from proxy.protocol.own_text import OwnText
 from proxy.protocol.problems import render, render_internal
 
 EXCHANGE = "sparlance.exchange"
@@ -71,15 +72,18 @@ class RequestLog:
         request_id = exchange.request_id
         structlog.contextvars.bind_contextvars(request_id=request_id)
         status = size = 0
+        sender = send
 
         def counted(message: Message) -> Awaitable[None]:
-            nonlocal status, size
+            nonlocal status, size, sender
             if message["type"] == "http.response.start":
+                if exchange.own_text is not None:
+                    sender = OwnText(exchange, exchange.own_text, send)
                 status = message["status"]
                 message["headers"] = with_own_fields(message["headers"], request_id)
             elif message["type"] == "http.response.body":
                 size += len(message.get("body", b""))
-            return send(message)
+            return sender(message)
 
         outcome, is_broken = "", False
         try:

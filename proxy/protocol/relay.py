@@ -11,6 +11,7 @@ from proxy.protocol.results import empty_result
 
 async def relay(exchange: Exchange, response: BackendResponse, send: Send) -> None:
     """Send a backend's response as it arrives; whatever ends this early closes its connection."""
+    exchange.is_relayed = True
     status, headers = response.status, [*response.headers, *exchange.added_headers]
     take = getattr(response, "take_whole", None)
     if take is not None and (body := take()) is not None:

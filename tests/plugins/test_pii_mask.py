@@ -1,10 +1,12 @@
 """plugins/pii_mask.py: personal data stay out of answers, in every text format, wherever a piece ends, and out of the log."""
 
+import asyncio
 import json
 import random
 from itertools import pairwise
 from pathlib import Path
 
+import pyoxigraph
 import pytest
 
 from proxy.config import LogSettings
@@ -216,3 +218,42 @@ def test_what_is_kept_is_masked_for_each(server):
     found = made.run(use)
     assert [is_masked for is_masked, _ in found] == [False, True, False, True]
     assert "hit" in found[-1][1]
+
+
+OWN = """@prefix e: <http://e/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+e:Person rdfs:label "person" . e:mail rdfs:label "mail" .
+e:a a e:Person ; rdfs:label "Ada Stone" ; e:mail "ada@mail.example" .
+e:b a e:Person ; rdfs:label "Bo Lake" ; e:mail "bo@mail.example" ."""
+
+
+def test_what_we_write_ourselves_is_masked(server):
+    """A suggestion in a rejection, the page of the graph as text, a question's account, its events, and the query it became."""
+    made = server(data="", enabled=("pii_mask",), keys=KEYS, options="[plugins.pii_mask]\nclear_for = ['doc']\n")
+    made.settings = "[index]\ngraphs = 'default'\n"
+    made.data = "".join(f"{t} .\n" for t in map(str, pyoxigraph.parse(OWN, format=pyoxigraph.RdfFormat.TURTLE)))
+    ask = "SELECT * { ?s <http://e/mail> 'ada@mail.exampel' }"
+    nl = {"nl": "What is the mail of Ada Stone?"}
+    requests = [
+        ("POST", "/query", {"data": {"query": ask}}),
+        ("GET", "/-/ttql", {}),
+        ("POST", "/-/check", {"content": ask}),
+        ("GET", "/sparql", {"params": nl, "headers": {"accept": "application/json"}}),
+        ("GET", "/sparql", {"params": nl, "headers": {"accept": "text/event-stream"}}),
+        ("GET", "/sparql", {"params": {"nl": "Who has the mail ada@mail.example?"}, "headers": {"accept": "application/json"}}),
+    ]
+
+    async def use(client):
+        for _ in range(600):
+            if (await client.get("/-/ready")).status_code == 200:
+                break
+            await asyncio.sleep(0.1)
+        found = []
+        for method, path, more in requests:
+            headers = more.pop("headers", {})
+            pair = [await client.request(method, path, headers=headers | h, **more) for h in ({}, {"x-api-key": KEYS["doc"]})]
+            found.append([str(one.headers) + one.text for one in pair])
+        return found
+
+    for masked, clear in made.run(use):
+        assert "ada@mail.example" in clear or "ada%40mail.example" in clear
+        assert "ada@" not in masked and "ada%40" not in masked and "***" in masked
