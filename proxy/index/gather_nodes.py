@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from proxy.index.arrays import sorted_unique
 from proxy.index.build import IndexBuilder
-from proxy.index.nodes import NODES_MOST, Features, fingerprint, pairs_of
+from proxy.index.nodes import NODES_MOST, Features, fingerprints, pairs_of
+from proxy.index.ntriples import read_iri
 from proxy.index.parts import Part, numbers_of
 from proxy.index.support import Kind
 from proxy.index.tally import Tally
@@ -23,7 +24,7 @@ def gather_nodes(tally: Tally, builder: IndexBuilder) -> None:
     if len(ids) <= NODES_MOST:
         kinds, of_term = tally.kinds
         known: list[Kind | None] = [k if builder.are_kinds_exact or len(k.classes) < 2 else None for k in kinds]
-        prints = np.fromiter((fingerprint(tally.iri(i)) for i in ids.tolist()), dtype=np.uint32, count=len(ids))
+        prints = fingerprints([tally.tokens[i] for i in ids.tolist()], read_iri)
         builder.set_nodes(prints, known, of_term[ids])
     builder.features = _features(tally)
 
@@ -49,7 +50,7 @@ class NodesOfParts:
             at = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
             is_new = (self._hashes[at] != hashes) | (self._checks[at] != checks)
         ids = ids[is_new]
-        prints = np.fromiter((fingerprint(part.iri(i)) for i in ids.tolist()), dtype=np.uint32, count=len(ids))
+        prints = fingerprints([part.tokens[i] for i in ids.tolist()], read_iri)
         self._found.append((prints, part.node_kinds[ids].astype(np.int32)))
         self._kinds = part.kinds_of_nodes
         hashes, checks = np.append(self._hashes, hashes[is_new]), np.append(self._checks, checks[is_new])

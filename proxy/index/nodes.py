@@ -9,21 +9,26 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import unquote_to_bytes
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proxy.index.arrays import sorted_unique
+
 NODES_MOST = 4_000_000
 """IRIs that are kept, at 6 bytes each; of a larger graph none are."""
 PAIRS_MOST = 4_000_000
 """Pairs of features that are kept, at 8 bytes each; of a graph with more none are."""
 UNKNOWN_KIND = 0xFFFF
+_SHORT = 64
+"""Features of a node; up to that many, which two there are is worked out once."""
 
 _PLAIN = re.compile(r"[a-z][a-z0-9+.-]*+:(?://[a-z0-9._-]++(?=/[!$&-.0->@-~])|(?![./]))(?:[!-$&-.0-~]++|/(?![./]))*+")
 """IRIs that are in this form already; most are."""
+_PLAIN_BYTES = re.compile(_PLAIN.pattern.encode("ascii"))
 _PARTS = re.compile(r"([^:/?#]+:)(//[^/?#]*)?([^?#]*)(.*)", re.DOTALL)
 _DEFAULT_PORT = re.compile(r":(?:80|443)?\Z")
 
@@ -55,6 +60,13 @@ def comparable(iri: str) -> str:
 def fingerprint(iri: str) -> int:
     """32 bits of *iri* in its comparable form."""
     return crc32(comparable(iri).encode("utf-8", "surrogatepass"))
+
+
+def fingerprints(tokens: Sequence[bytes], read: Callable[[bytes], str]) -> NDArray[np.uint32]:
+    """Those of IRIs as N-Triples has them, in angle brackets; *read* makes the IRI of a token that is not plain ASCII."""
+    is_plain = _PLAIN_BYTES.fullmatch
+    found = (crc32(own) if is_plain(own := token[1:-1]) else fingerprint(read(token)) for token in tokens)
+    return np.fromiter(found, dtype=np.uint32, count=len(tokens))
 
 
 class NodeTable:
@@ -157,24 +169,31 @@ def pairs_of(nodes: NDArray[np.int64], features: NDArray[np.int64], size: int) -
 
     Nodes of a kind tend to have the same features, so each distinct set is spread out once.
     """
-    keys = np.unique(nodes * size + features)
+    keys = sorted_unique(nodes * size + features)
     nodes, features = np.divmod(keys, size)
     ends = [*(np.flatnonzero(nodes[1:] != nodes[:-1]) + 1).tolist(), len(nodes)]
-    sets = {features[lo:hi].tobytes() for lo, hi in zip([0, *ends], ends, strict=False)}
+    packed, width = features.tobytes(), features.itemsize
+    sets = {packed[width * lo : width * hi] for lo, hi in zip([0, *ends], ends, strict=False)}
     found = np.empty(0, dtype=np.int64)
     waiting: list[NDArray[np.int64]] = []
     size_waiting = 0
-    for packed in sets:
-        own = np.frombuffer(packed, dtype=np.int64)
+    each_two: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = {}  # of so many features; sets are of few lengths
+    for one in sets:
+        own = np.frombuffer(one, dtype=np.int64)
         if len(own) ** 2 > 2 * PAIRS_MOST:
             return None
-        a, b = np.triu_indices(len(own), 1)
+        if len(own) > _SHORT:
+            a, b = np.triu_indices(len(own), 1)
+        elif len(own) in each_two:
+            a, b = each_two[len(own)]
+        else:
+            a, b = each_two[len(own)] = np.triu_indices(len(own), 1)
         waiting.append(own[a] * size + own[b])
         size_waiting += len(a)
         if size_waiting > PAIRS_MOST:
-            found = np.unique(np.concatenate([found, *waiting]))
+            found = sorted_unique(np.concatenate([found, *waiting]))
             waiting, size_waiting = [], 0
             if len(found) > PAIRS_MOST:
                 return None
-    found = np.unique(np.concatenate([found, *waiting])) if waiting else found
+    found = sorted_unique(np.concatenate([found, *waiting])) if waiting else found
     return found if len(found) <= PAIRS_MOST else None

@@ -68,6 +68,16 @@ def read(token: bytes) -> RdfTerm:
     raise NotNTriples(f"not a term: {text[:120]!r}")
 
 
+def read_iri(token: bytes) -> str:
+    """The IRI that *token* stands for, which begins and ends as one.
+
+    Raises:
+        NotNTriples
+    """
+    found = read(token) if b"\\" in token else None
+    return found.value if isinstance(found, Iri) else token[1:-1].decode("utf-8")
+
+
 @dataclass(frozen=True, slots=True)
 class Literals:
     """Many literals: *texts* are their lexical forms, *ending* (literals,) says which of *endings* each has.

@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.index.build import IndexBuilder
-from proxy.index.ntriples import NotNTriples, read
+from proxy.index.ntriples import NotNTriples, read_iri
 from proxy.index.support import UNTYPED, Kind
 from proxy.index.tally import Ids, Tally
-from proxy.query.term import Iri
 
 
 def numbers_of(tokens: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
@@ -78,7 +77,7 @@ class Typings:
         self._hashes, self._checks = hashes[begins], checks[begins]
         if np.any(self._hashes[1:] == self._hashes[:-1]):
             raise NotNTriples("two nodes that cannot be told apart here")
-        names = [_iri(token) for token in self.tokens]
+        names = [read_iri(token) for token in self.tokens]
         self.counts = dict(zip(names, np.bincount(classes, minlength=len(names)).tolist(), strict=True))
         self._find_kinds(begins, classes.astype(np.int64), names)
 
@@ -159,9 +158,3 @@ class Part(Tally):
 
     def _set_instances(self, builder: IndexBuilder, kind_cap: int) -> bool:
         return self._tell_instances(builder, kind_cap, self._all.kinds, self._all.sizes)
-
-
-def _iri(token: bytes) -> str:
-    found = read(token)
-    assert isinstance(found, Iri)
-    return found.value

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from proxy.index.arrays import sorted_unique
 from proxy.index.build import IndexBuilder, Row
-from proxy.index.ntriples import Literals, NotNTriples, read, read_literals, split
+from proxy.index.ntriples import Literals, NotNTriples, read, read_iri, read_literals, split
 from proxy.index.support import UNTYPED, Kind
-from proxy.query.term import Iri, RdfTerm
+from proxy.query.term import RdfTerm
 
 Ids = NDArray[np.int64]
 
@@ -133,8 +133,7 @@ class Tally:
 
     def iri(self, i: int) -> str:
         """The IRI that the number stands for."""
-        found = read(self.tokens[i]) if b"\\" in self.tokens[i] else None
-        return found.value if isinstance(found, Iri) else self.tokens[i][1:-1].decode("utf-8")
+        return read_iri(self.tokens[i])
 
     @cached_property
     def properties(self) -> Mapping[str, int]:
