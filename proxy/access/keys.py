@@ -25,6 +25,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 class Role(StrEnum):
     """What a request needs; a key has some of them."""
 
+    __hash__ = str.__hash__  # not Enum's, which is a call in Python for each look in a table
+
     QUERY = "query"
     """Read: SPARQL queries, graph store reads, ``/-/check``, ``/-/index``, ``/-/ttql``."""
     NL = "nl"

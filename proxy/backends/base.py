@@ -33,6 +33,8 @@ class PathKind(StrEnum):
     TRANSACTIONS: opens and carries transactions (RDF4J). INFORMATION: GET and HEAD, passed on without being understood.
     """
 
+    __hash__ = str.__hash__  # not Enum's, which is a call in Python for each look in a table
+
     QUERY = "query"
     UPDATE = "update"
     GRAPH_STORE = "graph-store"

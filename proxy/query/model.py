@@ -282,6 +282,8 @@ Expression = (
 
 
 class QueryForm(StrEnum):
+    __hash__ = str.__hash__  # not Enum's, which is a call in Python for each look in a table
+
     SELECT = "SELECT"
     ASK = "ASK"
     CONSTRUCT = "CONSTRUCT"

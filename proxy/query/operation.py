@@ -9,6 +9,8 @@ from enum import StrEnum
 class OperationKind(StrEnum):
     """TRANSACTION: one step of a transaction that the backend holds open (RDF4J); its parameter ``action`` says which."""
 
+    __hash__ = str.__hash__  # not Enum's, which is a call in Python for each look in a table
+
     QUERY = "query"
     UPDATE = "update"
     GRAPH_STORE = "graph-store"
