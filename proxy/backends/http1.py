@@ -31,7 +31,7 @@ GATHER_S = 0.002
 """Of a body that has turned out to be long, pieces wait for others, so long at most: each that goes on costs as much as a small
 request, and engines write 4 to 8 KiB at a time."""
 HEAD_LIMIT_BYTES = 256 * 1024
-"""A response head beyond this is not one; nor is what comes in a row within a body and is none of it (trailers, chunk extensions)."""
+"""A response head beyond this is not one. Twice as much in a row within a body that is none of it (trailers) ends it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,8 @@ class PooledResponse:
             pool.give_up(dead)
         self._connection = await pool.connect()
         self._is_connecting = False
+        if self._connection.is_closed:  # by the other side, in the same moment
+            raise BackendUnreachable(_DIED.format(pool.name), backend=pool.name)
         self._connection.start(request, timeouts=pool.timeouts, listener=listener)
 
 
@@ -261,7 +263,7 @@ class ConnectionPool:
             connection = self._idle.pop()
             if connection.is_closed:
                 continue
-            if connection.idle_since >= oldest_ok:
+            if connection.idle_since >= oldest_ok and connection.is_quiet:
                 return connection
             connection.close()
         return None

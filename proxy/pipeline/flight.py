@@ -13,8 +13,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+import structlog
+
 from proxy.backends.base import BackendRequest, BackendResponse, StartedResponse
-from proxy.errors import BackendError
+from proxy.errors import BackendError, BackendUnreachable
 from proxy.pipeline.queue import PlacedResponse
 
 if TYPE_CHECKING:
@@ -127,6 +129,8 @@ class Flight:
             if not response.is_head_there:
                 if response.error is None:
                     return
+                if self._task is not None:
+                    return
                 if response.is_unsent:
                     self._connect(response)  # the one repetition that a read gets when its kept connection was dead
                 else:
@@ -166,6 +170,11 @@ class Flight:
         except BackendError as error:
             self._task = None
             self._fail(error)
+        except Exception as error:  # no bug may keep the client waiting, and a place
+            self._task = None
+            path = self._request.target.partition(b"?")[0].decode("latin-1")
+            structlog.get_logger().exception("request_failed", path=path, request_id=self._exchange.request_id)
+            self._fail(BackendUnreachable(f"no connection: {type(error).__name__}", backend=self._gateway.queue.backend))
         else:
             self._task = None
 

@@ -34,6 +34,8 @@ BODY_HIGH_WATER_BYTES = 64 * 1024
 """Of a request body that the application has not read yet; then the client waits."""
 DIRECT_BODY_BYTES = 64 * 1024
 """A longer body goes to the application as it arrives."""
+READ_AHEAD_REQUESTS = 8
+"""Requests that may wait behind the one being answered. While we read we also see that the client leaves."""
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _SPECIAL = frozenset([b"content-length", b"transfer-encoding", b"expect"])
 _DIRECT_METHODS = frozenset([b"GET", b"POST"])
@@ -147,6 +149,7 @@ class ClientConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._has_body_come = False
         self._is_read_paused = self._is_write_paused = self._is_stopping = False
+        self._refusal: tuple[int, bytes] | None = None
         self._writable: asyncio.Event | None = None
         self._due = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -178,6 +181,8 @@ class ClientConnection(asyncio.Protocol):
         return False
 
     def data_received(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
         is_head = self._reading is None or not self._reading.scope
         self._has_body_come = False
         if not data.isascii() and (self._reading is None or self._reading.is_complete):
@@ -208,7 +213,9 @@ class ClientConnection(asyncio.Protocol):
         self._is_write_paused = False
         if self._writable is not None:
             self._writable.set()
-        if (current := self._current) is not None and current.answering is not None:
+        if (current := self._current) is None:
+            self._begin_next()
+        elif current.answering is not None:
             current.answering.resume()
 
     # -- httptools callbacks
@@ -246,6 +253,8 @@ class ClientConnection(asyncio.Protocol):
         path = raw_path.decode("latin-1")
         # What follows an offer to upgrade is not parsed.
         reading.keep_alive = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
+        if version != "1.1":
+            reading.expects_continue = False  # there were no interim responses before (RFC 9110, 10.1.1)
         reading.scope = {
             "type": "http",
             "asgi": _ASGI,
@@ -290,11 +299,14 @@ class ClientConnection(asyncio.Protocol):
     # -- one request after the other
 
     def _queue(self, request: Request) -> None:
-        if self._current is None and not self._waiting:
+        if self.transport.is_closing():
+            return  # after "Connection: close" nothing is processed any more (RFC 9112, 9.6)
+        if self._current is None and not self._waiting and not self._is_write_paused:
             self._begin(request)
         else:
             self._waiting.append(request)
-            self.pause_reading()
+            if self._is_ahead:
+                self.pause_reading()
 
     def _begin(self, request: Request) -> None:
         self._current = request
@@ -340,12 +352,15 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._waiting:
             self._loop.call_soon(self._begin_next)  # not from here: thousands may wait, each answered at once
+        elif self._refusal is not None:
+            self._refuse(*self._refusal)
         else:
             self.resume_reading()
             self._expect(self._limits.keep_alive_s)
 
     def _begin_next(self) -> None:
-        if self._waiting and self._current is None and not self.transport.is_closing():
+        # A client that does not take its answers asks nothing more: they would be kept for it.
+        if self._waiting and self._current is None and not self._is_write_paused and not self.transport.is_closing():
             request = self._waiting.popleft()
             self.resume_reading()
             self._begin(request)
@@ -372,8 +387,14 @@ class ClientConnection(asyncio.Protocol):
             self._is_read_paused = True
             self.transport.pause_reading()
 
+    @property
+    def _is_ahead(self) -> bool:
+        """Whether enough waits for its turn; the body of what waits is not read."""
+        waiting = self._waiting
+        return bool(waiting) and (len(waiting) >= READ_AHEAD_REQUESTS or (waiting[-1].has_body and not waiting[-1].is_complete))
+
     def resume_reading(self) -> None:
-        if self._is_read_paused and not self._waiting and not self.transport.is_closing():
+        if self._is_read_paused and not self._is_ahead and not self.transport.is_closing():
             self._is_read_paused = False
             self.transport.resume_reading()
 
@@ -390,15 +411,22 @@ class ClientConnection(asyncio.Protocol):
     # -- limits and the end
 
     def _refuse(self, status: int, message: bytes) -> None:
-        """Answer what is no HTTP, unless something else is being answered, and close."""
-        logging.getLogger("uvicorn.error").warning("%s", message.decode("ascii"))
+        """Answer what is no HTTP, after all that came before it, and close."""
+        if self._refusal is None:
+            logging.getLogger("uvicorn.error").warning("%s", message.decode("ascii"))
+            self._refusal = status, message
         current = self._current
         if current is not None and not current.is_complete and current.writer is not None and not current.writer.status:
             # Its own body is at fault: whoever waits for the rest is told that none comes, and the client hears why.
             if current.answering is not None:
                 current.answering.abandon()
             self._current = current = None
-        if current is None and not self.transport.is_closing():
+        if self._waiting or (current is not None and current.is_complete):
+            return  # those were in order, and are owed their answers
+        if current is not None:
+            self.abort()  # its answer has begun, and ends with this
+            return
+        if not self.transport.is_closing():
             writer = ResponseWriter(self, keep_alive=False)
             length = b"%d" % len(message)
             writer.head(status, [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", length)], message)
@@ -420,7 +448,7 @@ class ClientConnection(asyncio.Protocol):
         if self.transport.is_closing():
             return
         current = self._current
-        if current is not None and (current.is_complete or self._is_read_paused):
+        if self._waiting or (current is not None and (current.is_complete or self._is_read_paused)):
             self._set_timer(self._loop.time() + self._limits.keep_alive_s)  # it is not the client that we wait for
         elif self._loop.time() < self._due - 0.002:
             self._set_timer(self._due)

@@ -182,7 +182,8 @@ class DirectExchange:
         self._end("client-gone", is_gone=True)
 
     def resume(self) -> None:
-        self.advance()
+        if self._writer.status:  # else it has not begun
+            self.advance()
 
     # -- the end
 

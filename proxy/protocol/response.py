@@ -57,6 +57,8 @@ class ResponseWriter:
         for name, value in fields:
             if name in _FRAMING:
                 if name == b"content-length":
+                    if status == 204:
+                        continue  # it has none (RFC 9110, 8.6); some clients would wait for it
                     self._left, is_framed = int(value), True
                 else:  # the rest is ours
                     if name == b"connection" and b"close" in value.lower():
