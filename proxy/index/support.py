@@ -219,6 +219,10 @@ class SupportIndex:
         """
         return Matrix(self.kinds, self.properties, self.subject, self.property, self.object, self.count)
 
+    def prepare(self) -> None:
+        """Work out now what is else worked out when it is first asked for: in the middle of somebody's request."""
+        _ = self.is_literal, self.class_instances, self._kinds_with_class, self.matrix
+
     def targets(self, class_: str | None, property_: str) -> Mapping[str | None, int]:
         """What *property_* leads to from *class_*: class, datatype or None → triples."""
         return self.matrix.targets(class_, property_)

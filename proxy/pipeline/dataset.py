@@ -417,6 +417,7 @@ class Dataset:
         build.state = BuildState.READY if self.index is not None and build is self.index_build else BuildState.FAILED
 
     async def _install(self, distilled: Distilled) -> None:
+        await asyncio.to_thread(distilled.index.prepare)
         for old in self._retired:
             old.close()
         # A question under way may still read the values that it began with; they are closed one rebuild later.

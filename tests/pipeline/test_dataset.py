@@ -94,6 +94,19 @@ def test_failed_build_is_shown_and_tried_again():
     asyncio.run(check())
 
 
+def test_no_request_works_out_what_the_index_can_have_ready():
+    """The projection of a large index takes a while: it is made before the index begins to serve."""
+
+    async def check():
+        one = Dataset("d", backend(), CONFIG, distil=build)
+        one.start()
+        await one.built()
+        assert {"matrix", "class_instances", "_kinds_with_class"} <= vars(one.index).keys()
+        await one.aclose()
+
+    asyncio.run(check())
+
+
 def test_refresh_ends_the_pause_after_a_failed_build():
     """Who has mended the backend and asks for a build need not wait for up to a minute; another change of the data does."""
     calls = 0
