@@ -2,7 +2,7 @@
 """Fit and measure the gate: how likely a chosen query is wrong, on graphs that neither ranking nor gate was fitted on.
 
     gate.py collect GRAPHS -o gate.jsonl [--every N] [--part I/N]     run the engine; note traits, answers and what is right
-    gate.py fit gate.jsonl… -o proxy/nl/models/gate.json              fit, and print the figures, out of fold
+    gate.py fit gate.jsonl… lacking.jsonl -o proxy/nl/models/gate.json      fit, and print the figures, out of fold
     gate.py table GRAPHS gate.jsonl… [--fold N] [--no-feedback]       correct nothing, everything, or what the gate says
 
 GRAPHS as for fit_ranking.py. Folds are of whole graphs, and nested: in each, the ranking's weights are fitted on the others,
@@ -32,7 +32,7 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.enumerate import Candidate
-from proxy.nl.evidence import Seen, evidence
+from proxy.nl.evidence import LACKING, Seen, evidence
 from proxy.nl.gate import Gate
 from proxy.nl.requirements import Requirements
 from proxy.pipeline.contest import Contest, Switches
@@ -41,6 +41,8 @@ from proxy.query.operation import Question
 from proxy.training.linear import softmax_fit
 
 FOLDS = 5
+LACKING_ID = "-lacking"
+"""How the ids end that lacking.py gives."""
 KEPT = 40
 """Candidates of a question that are noted: a ranking of other weights chooses among them."""
 
@@ -108,6 +110,8 @@ class Case:
     is_wrong: bool
     executed: dict[str, float]
     unexecuted: dict[str, float]
+    is_lacking: bool = False
+    """Whether the question asks for what the graph does not have (lacking.py)."""
 
 
 def cases(records: list[dict[str, Any]], *, execute: int, l2: float) -> list[Case]:
@@ -178,6 +182,7 @@ def _run(n: int, record: dict[str, Any], scores: Matrix, execute: int) -> list[C
             Case(
                 record["kg"], n, i == chosen, not ranked[i]["right"],
                 evidence(known, ordered, i, seen), evidence(known, ordered, i, seen, is_executed=False),
+                record["id"].endswith(LACKING_ID),
             )
         )  # fmt: skip
     return out
@@ -261,8 +266,32 @@ def fit(args: argparse.Namespace) -> None:
         document[name] = {
             "out_of_fold": result, "bias": round(bias, 4), "weights": {k: round(v, 4) for k, v in weights.items()},
         }  # fmt: skip
+    document["lacking"] = _lacking([c for c in found if c.is_chosen], l2=args.lacking_l2)
     if args.output:
         args.output.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _lacking(chosen: list[Case], *, l2: float) -> dict[str, Any]:
+    """The model of what graphs lack, from the *chosen* queries; prints, out of fold, what each threshold refuses and loses."""
+    known = [{k: v for k, v in c.unexecuted.items() if k in LACKING} for c in chosen]
+    lacks, right = np.array([c.is_lacking for c in chosen]), np.array([not c.is_wrong for c in chosen])
+    folds = np.array([fold_of(c.kg) for c in chosen])
+    probability = np.zeros(len(chosen))
+    for fold in range(FOLDS):
+        train = np.flatnonzero(folds != fold)
+        gate = Gate(*logistic([known[i] for i in train], lacks[train], l2=l2))
+        for i in np.flatnonzero(folds == fold):
+            probability[i] = gate.risk(known[i])
+    area = auc(probability, lacks)
+    print(f"lacking: {lacks.sum()} of {len(chosen)} questions, AUC {area:.3f}")
+    for threshold in np.arange(0.3, 1.0, 0.1):
+        above = probability > threshold
+        refused, lost = above[lacks].mean(), above[right].sum() / (~lacks).sum()
+        print(f"  {threshold:.1f}  refused {refused:.3f}  points of EX lost {lost:.3f}")
+    weights, bias = logistic(known, lacks, l2=l2)
+    return {
+        "out_of_fold": {"auc": round(area, 3)}, "bias": round(bias, 4), "weights": {k: round(v, 4) for k, v in weights.items()},
+    }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -393,6 +422,7 @@ def main() -> None:
     f.add_argument("collected", nargs="+")
     f.add_argument("-o", "--output", type=Path)
     f.add_argument("--l2", type=float, default=0.01)
+    f.add_argument("--lacking-l2", type=float, default=0.003)
     f.add_argument("--ranking-l2", type=float, default=0.003)
     f.add_argument("--without", type=Path, help="file with the names of graphs to leave out")
     f.add_argument("--execute", type=int, default=4)

@@ -218,9 +218,10 @@ class NlSettings(Struct, frozen=True, kw_only=True):
     max_candidates: Positive = 400
     execute: Positive = 4
     correct_above: Fraction = 0.5
-    corrections: Count = 3
+    corrections: Count = 0
     execution_feedback: bool = True
-    abstain_below: Fraction = 0.35
+    abstain_below: Fraction = 0.05
+    lacking_above: Fraction = 0.6
     memory: str = "var/memory"
     row_limit: Positive = 10_000
     timeout_s: Seconds = 20.0

@@ -40,9 +40,15 @@ _ENGINE = (
     "owners_anchored", "anchors_missed", "edges_said", "shown_anchored", "default_shown", "absent_guess", "composite",
     "longer_join", "other_join", "order_rows", "order_count", "select", "value", "comparison", "order", "group", "both_said",
     "residual_most", "residual_sum", "residual_noun", "residual_asked", "residual_name", "mentions_unknown", "mentions_unused",
-    "owner_unsaid",
+    "owner_unsaid", "foreign_noun", "foreign_far", "foreign_word", "foreign_sum",
 )  # fmt: skip
 """Features of the ranking that say how well a query fits, and so whether it is right."""
+LACKING = (
+    "foreign_noun", "foreign_far", "foreign_word", "foreign_sum", "residual_most", "residual_sum", "residual_noun",
+    "residual_asked", "residual_name", "mentions_unknown", "mentions_unused", "owner_unsaid", "words_unspoken",
+    "count_unspoken", "coverage", "known_missed", "dropped", "least", "cosine", "names_missed", "quotes_missed", "words",
+)  # fmt: skip
+"""Traits that say whether a question asks for what the graph does not have."""
 
 
 @dataclass(frozen=True, slots=True)

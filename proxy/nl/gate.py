@@ -2,6 +2,8 @@
 
 A logistic model of some eighty numbers, fitted on what the engine chose for questions about graphs that it was not fitted
 on (docs/questions.md, "The gate"). There are two: one that sees what running the queries brought, and one that does not.
+A third tells whether the question asks for what the graph does not have, which is a reason of its own to refuse: nearly every
+question has its doubts, but this one has no right answer to lose.
 """
 
 from __future__ import annotations
@@ -35,12 +37,17 @@ class Gate:
         return cls({str(k): float(v) for k, v in document["weights"].items()}, float(document["bias"]))
 
 
+NEVER = Gate({}, -30.0)
+"""Suspects nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gates:
-    """The two gates of one engine."""
+    """The gates of one engine. lacking: P(the graph does not have what is asked for), from a query's traits alone."""
 
     executed: Gate
     unexecuted: Gate
+    lacking: Gate = NEVER
 
     def risk(self, known: Mapping[str, float], *, is_executed: bool) -> float:
         """P(wrong), by the gate that sees what execution brought, or by the other."""
@@ -48,8 +55,8 @@ class Gates:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Gates:
-        """From the document of a file of both."""
-        return cls(Gate.of(document["executed"]), Gate.of(document["unexecuted"]))
+        """From the document of a file of all three."""
+        return cls(*(Gate.of(document[k]) for k in ("executed", "unexecuted", "lacking")))
 
 
 @lru_cache(maxsize=1)

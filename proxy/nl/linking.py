@@ -91,6 +91,7 @@ class Linker:
         self._bare = encoder.encode([a.words[0] for a in self.attributes])
         self._full = encoder.encode([f"{self._class_words[a.subject_class]} {a.words[0]}" for a in self.attributes])
         self._class_vectors = encoder.encode([c.words[0] for c in self.classes])
+        self._edge_vectors = encoder.encode(sorted({e.words for e in schema.edges}))
         self.schema_stems = {s for sets in (*self._class_stems.values(), *self._attribute_stems) for one in sets for s in one}
         own = [s for a, s in zip(self.attributes, self._attribute_stems, strict=True) if a not in schema.relations]
         nouns = frozenset(s for sets in (*self._class_stems.values(), *own) for one in sets for s in one)
@@ -115,6 +116,18 @@ class Linker:
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors of *texts*, by the encoder that the links rest on."""
         return self._encoder.encode(texts)
+
+    def likeness(self, words: Sequence[str]) -> list[float]:
+        """How near in meaning the nearest name of the graph is to each of *words*: the highest cosine, 0 to 1."""
+        if not words:
+            return []
+        names = [v for v in (self._bare, self._full, self._class_vectors, self._edge_vectors) if len(v)]
+        vectors = self.encode(words)
+        return [max((max(0.0, float((v @ w).max())) for v in names), default=0.0) for w in vectors]
+
+    def is_value(self, word: str) -> bool:
+        """Whether a literal of the graph is *word* and nothing else."""
+        return bool(self._values.lookup(normalise(word)))
 
     # -- values
 

@@ -128,6 +128,13 @@ class Contest:
         known = evidence(entry.traits, ordered, at[id(entry)], seen, is_executed=is_executed)
         return self.gates.risk(known, is_executed=is_executed)
 
+    def lacking(self, entry: Entry) -> float:
+        """P(the graph does not have what is asked for), by what *entry* cannot say of it. 0 without a gate, and for what people
+        have confirmed the like of."""
+        if not self.switches.gate or entry.candidate.features.get("memory", 0.0) > 0.0:
+            return 0.0
+        return self.gates.lacking.risk(entry.traits)
+
     async def _findings(self, candidate: Candidate) -> tuple[Finding, ...] | None:
         """What the validator says; None where the candidate has no business in the contest."""
         try:

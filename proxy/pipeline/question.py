@@ -35,6 +35,8 @@ MOST_CHARACTERS = 4_000
 
 RESERVE_S = 1.0
 """Of ``[nl] timeout_s``, which no correction may use up: the answer is there already."""
+ENGLISH = "en"
+"""The encoder knows its words only: of other languages' it cannot tell that a graph has nothing like them."""
 RISK_OF_SAME = 0.02
 """Of the confirmed query of the same question: people err, too."""
 RISK_OF_PATTERN = 0.08
@@ -131,14 +133,16 @@ async def translate(
         "execution": round(1000 * (executed - proposed), 1),
         "correction": round(1000 * (time.perf_counter() - executed), 1),
     }
-    return _given(found, contest, account, least=settings.abstain_below)
+    lacking = contest.lacking(found.entry) if proposal.understanding.language == ENGLISH else 0.0
+    account["lacking"] = round(lacking, 3)
+    return _given(found, contest, account, least=settings.abstain_below, lacks=lacking > settings.lacking_above)
 
 
-def _given(found: Correction, contest: Contest, account: dict[str, Any], *, least: float) -> Translation:
+def _given(found: Correction, contest: Contest, account: dict[str, Any], *, least: float, lacks: bool) -> Translation:
     """The answer with its account.
 
     Raises:
-        Abstained: its probability of being right is under *least*.
+        Abstained: its probability of being right is under *least*, or the graph lacks what is asked for (*lacks*).
     """
     chosen, risk = found.entry.candidate, round(found.risk, 3)
     account |= {
@@ -150,9 +154,12 @@ def _given(found: Correction, contest: Contest, account: dict[str, Any], *, leas
         "corrections": found.steps,
         "endpoint_calls": contest.calls,
     }
-    if 1.0 - risk < least:
+    if lacks or 1.0 - risk < least:
         guesses = sorted(contest.entries, key=contest.risk)[:3]
         account["guesses"] = [{"words": e.candidate.words, "query": e.candidate.sparql} for e in guesses]
+        if lacks:
+            missing = "the question seems to ask for something that this graph does not have"
+            raise Abstained(f"{missing}; the nearest that it has: {chosen.words}", account=account)
         raise Abstained(f"the best reading of the question ({chosen.words}) is too uncertain: risk {risk:.2f}", account=account)
     rows = found.entry.rows
     status = "unexecuted" if rows is None else "ok" if rows else "empty"

@@ -189,8 +189,8 @@ def test_every_stage_is_told_when_it_is_done(encoder: OnnxEncoder) -> None:
     found = run(
         encoder,
         lambda d: translate(Question(QUESTIONS[0]), d, told=lambda stage, value: heard.append((stage, value))),
-        correct_above=0.0,
-    )
+        correct_above=0.0, corrections=3,
+    )  # fmt: skip
     names = [name for name, _ in heard]
     assert names[:5] == ["linking", "shape", "candidates", "execution", "gate"]
     assert set(names[5:]) == {"correction"} and len(names) - 5 == len(found.account["corrections"]) <= 3
@@ -201,7 +201,8 @@ def test_every_stage_is_told_when_it_is_done(encoder: OnnxEncoder) -> None:
 def test_a_right_answer_survives_its_correction(encoder: OnnxEncoder) -> None:
     """A correction replaces a query only if the gate thinks less ill of it."""
     texts = {
-        run(encoder, lambda d: translate(Question(QUESTIONS[0]), d), correct_above=above).query for above in (0.0, 1.0)
+        run(encoder, lambda d: translate(Question(QUESTIONS[0]), d), correct_above=above, corrections=3).query
+        for above in (0.0, 1.0)
     }
     assert len(texts) == 1
 
@@ -222,6 +223,6 @@ def test_a_correction_out_of_time_leaves_the_answer(encoder: OnnxEncoder) -> Non
         dataset.engine = Slow(dataset.index, dataset.values, encoder, dataset.settings.nl)
         return await translate(Question(QUESTIONS[0]), dataset)
 
-    found = run(encoder, act, correct_above=0.0)
+    found = run(encoder, act, correct_above=0.0, corrections=3)
     assert found.query == run(encoder, lambda d: translate(Question(QUESTIONS[0]), d), corrections=0).query
     assert found.account["corrections"] == [] and found.account["timings_ms"]["correction"] < 2900
