@@ -118,13 +118,13 @@ class Snapshots:
             had_to_wait = True
             progress("waiting for another machine that builds it", 0, 0)
             await asyncio.sleep(WAIT_S)
-        renewing = asyncio.create_task(self._renew(token))
+        over = asyncio.Event()  # not a cancellation: a command under way may take it for its own time-out
+        renewing = asyncio.create_task(self._renew(token, over))
         try:
             yield had_to_wait
         finally:
-            renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewing
+            over.set()
+            await renewing
             await self._ask("eval", _RELEASE, 1, self._lock_key, token)
 
     async def aclose(self) -> None:
@@ -132,9 +132,13 @@ class Snapshots:
 
     # -- inside
 
-    async def _renew(self, token: bytes) -> None:
+    async def _renew(self, token: bytes, over: asyncio.Event) -> None:
         while True:
-            await asyncio.sleep(RENEW_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RENEW_S):
+                    await over.wait()
+            if over.is_set():
+                return
             await self._ask("eval", _RENEW, 1, self._lock_key, token, int(LOCK_S * 1000))
 
     async def _let_live(self, keys: list[str], seconds: int) -> bool:
