@@ -157,6 +157,33 @@ def _train_ranker(parsed: argparse.Namespace) -> int:
     )  # fmt: skip
 
 
+def _model_import(parsed: argparse.Namespace) -> int:
+    from proxy.models import import_and_report
+
+    forms = tuple(dict.fromkeys(parsed.form or ("int8",)))
+    told = _say_on_stderr
+    print(import_and_report(parsed.source, parsed.output, forms=forms, threads=parsed.threads, told=told))
+    return DONE
+
+
+def _model_check(parsed: argparse.Namespace) -> int:
+    from proxy.models import check
+
+    print(check(parsed.folder, threads=parsed.threads))
+    return DONE
+
+
+def _model_list(parsed: argparse.Namespace) -> int:
+    from proxy.models import listed
+
+    print(listed(parsed.parent))
+    return DONE
+
+
+def _say_on_stderr(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
 def _pairs_synth(parsed: argparse.Namespace) -> int:
     from proxy.commands import synthesize
 
@@ -371,6 +398,7 @@ def parser() -> argparse.ArgumentParser:
     evaluation.add_argument("--language", metavar="TAG", action="append", help="only questions in it (YAML); may be repeated")
 
     _trains(commands)
+    _models(commands)
     index = commands.add_parser("index", help="What the index knows of a graph.").add_subparsers(
         metavar="ACTION", required=True
     )
@@ -469,6 +497,33 @@ def _keys(actions: Any) -> None:
     listing = _command(actions, "list", _key_list, "List the keys; they themselves are not kept.", "sparlance key list")
     for parser in (new, revoke, listing):
         _configured(parser)
+
+
+def _models(commands: Any) -> None:
+    actions = commands.add_parser("model", help="Language models for [nl] scorer: import, check, list.").add_subparsers(
+        metavar="ACTION", required=True
+    )
+    importing = _command(
+        actions,
+        "import",
+        _model_import,
+        "Make the ONNX folder of a Hugging Face folder (llama, qwen2, gemma3_text), and hold it against the source (extra lm).",
+        "sparlance model import SmolLM2-135M -o models/smollm2\n"
+        "  sparlance model import SOURCE -o FOLDER --form int8 --form fp16",
+    )
+    importing.add_argument("source", metavar="SOURCE", type=Path, help="folder: config.json, tokenizer.json, *.safetensors")
+    importing.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="empty or not there yet")
+    importing.add_argument(
+        "--form", action="append", choices=("int8", "fp16", "fp32"), help="int8 (default): CPU; fp16: CUDA; may be repeated"
+    )
+    checking = _command(
+        actions, "check", _model_check, "Open a model and measure it here.", "sparlance model check models/smollm2"
+    )
+    checking.add_argument("folder", metavar="FOLDER", type=Path)
+    for each in (importing, checking):
+        each.add_argument("--threads", metavar="N", type=int, default=0, help="of one step; default: one per core")
+    listing = _command(actions, "list", _model_list, "The models in the folders of a folder.", "sparlance model list models")
+    listing.add_argument("parent", metavar="FOLDER", type=Path, nargs="?", default=Path("."), help="default: here")
 
 
 def _trains(commands: Any) -> None:

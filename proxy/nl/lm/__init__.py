@@ -1,0 +1,1 @@
+"""Causal language models on onnxruntime: one step with its cache, decoding and scoring over it, and the judge of candidates."""

@@ -1,0 +1,166 @@
+"""One step of a causal language model by onnxruntime: tokens in, logits and a longer cache out. Nobody else runs its graphs.
+
+The cache stays where the model runs: on CUDA it never comes to the host (I/O binding); only the logits that are asked for do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxy.errors import ModelError
+from proxy.nl.lm.folder import TOKENIZER, LmFolder, read_folder
+
+Tokens = NDArray[np.int64]
+Logits = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Keys and values of *length* positions for *batch* texts, in whatever form the model keeps them. Never changed: a step
+    returns a new one, so that many texts may go on from one prefix."""
+
+    length: int
+    batch: int
+    held: Sequence[Any] = ()
+
+
+class StepModel(Protocol):
+    """A causal language model, one step at a time. Safe to call from several threads."""
+
+    @property
+    def folder(self) -> LmFolder: ...
+
+    def step(
+        self, tokens: Tokens, mask: Tokens, cache: Cache | None = None, wanted: Sequence[int] | None = None
+    ) -> tuple[Logits, Cache]:
+        """Read *tokens* after what *cache* holds.
+
+        tokens: (batch, n). mask: (batch, cache.length + n), 0 where a text is padded; positions are counted without padding. A
+        cache of one text serves a batch of any size. wanted: columns of *tokens* whose logits are needed; None: the last.
+        Returns: (batch, wanted, vocabulary) float32, and the cache with *tokens* in it.
+        Raises:
+            ModelError: onnxruntime failed, memory among other things.
+        """
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of *text*; markup of control tokens in it is text like any other."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of *tokens*, without control tokens."""
+
+
+class OnnxStepModel:
+    """The model in *folder*.
+
+    Args:
+        threads: of one step on the CPU; 0 lets onnxruntime decide. form: None: fp16 where CUDA runs it, else int8, else what
+            there is.
+    Raises:
+        ModelError: a file or a library is missing or does not fit.
+    """
+
+    def __init__(self, folder: Path, *, threads: int = 0, form: str | None = None) -> None:
+        self.folder = read_folder(folder)
+        if form is not None and form not in self.folder.forms:
+            raise ModelError(f"{folder} has no {form} form; it has {', '.join(self.folder.forms)}")
+        try:
+            import onnxruntime as ort
+            from tokenizers import Tokenizer
+        except ImportError as exc:
+            raise ModelError(f"{exc.name} is not installed: pip install 'sparlance[nl]'") from exc
+        self._ort = ort
+        try:
+            self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
+            self._tokenizer.encode_special_tokens = True  # what users and graphs write is never a control token
+        except Exception as exc:  # tokenizers raises bare Exception
+            raise ModelError(f"{folder / TOKENIZER} cannot be used: {exc}") from exc
+        self.notice = ""
+        """Why it does not run on the GPU that is there; empty: it does, or there is none."""
+        self.form, self._session = self._start(threads, form)
+        self.device = "cuda" if "CUDAExecutionProvider" in self._session.get_providers() else "cpu"
+        self._half = np.float16 if self.form == "fp16" else np.float32
+        self._outputs = [o.name for o in self._session.get_outputs()]
+
+    def _start(self, threads: int, form: str | None) -> tuple[str, Any]:
+        if has_cuda_driver() and "CUDAExecutionProvider" in self._ort.get_available_providers():
+            chosen = form or _first(self.folder, "fp16", "int8")
+            session = self._open(chosen, threads, ["CUDAExecutionProvider", "CPUExecutionProvider"])
+            # onnxruntime falls back without a word where cuBLAS or cuDNN is missing.
+            if "CUDAExecutionProvider" in session.get_providers():
+                return chosen, session
+            self.notice = "onnxruntime cannot use the GPU (is CUDA 13 or cuDNN 9 missing?): the model runs on the CPU"
+            if chosen == (form or _first(self.folder, "int8", "fp32")):
+                return chosen, session
+            del session
+        chosen = form or _first(self.folder, "int8", "fp32")
+        return chosen, self._open(chosen, threads, ["CPUExecutionProvider"])
+
+    def _open(self, form: str, threads: int, providers: list[str]) -> Any:
+        options = self._ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 4  # what goes wrong is an exception, or self.notice
+        # Its threads share the cores with the event loop.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.enable_cpu_mem_arena = False  # it would keep the largest batch's memory for good
+        try:
+            return self._ort.InferenceSession(str(self.folder.path / self.folder.forms[form]), options, providers=providers)
+        except Exception as exc:  # onnxruntime has no public exception class
+            raise ModelError(f"the language model in {self.folder.path} cannot be used: {exc}") from exc
+
+    def step(
+        self, tokens: Tokens, mask: Tokens, cache: Cache | None = None, wanted: Sequence[int] | None = None
+    ) -> tuple[Logits, Cache]:
+        batch, n = tokens.shape
+        before = cache or self._empty()
+        if mask.shape != (batch, before.length + n) or before.batch not in (1, batch):
+            raise ValueError(f"tokens {tokens.shape}, mask {mask.shape}, cache {before.batch}×{before.length} do not fit")
+        positions = np.maximum(np.cumsum(mask, axis=1) - 1, 0)[:, before.length :]
+        columns = np.asarray([n - 1] if wanted is None else wanted, dtype=np.int64)
+        binding = self._session.io_binding()
+        try:
+            for name, array in (("tokens", tokens), ("positions", positions), ("mask", mask), ("wanted", columns)):
+                binding.bind_cpu_input(name, np.ascontiguousarray(array, dtype=np.int64))
+            for name, value in zip(self._cache_names(), before.held, strict=True):
+                binding.bind_ortvalue_input(name, value)
+            for name in self._outputs:
+                binding.bind_output(name, "cpu" if name == "logits" else self.device)
+            self._session.run_with_iobinding(binding)
+            logits, *held = binding.get_outputs()
+        except ValueError:
+            raise
+        except Exception as exc:  # as above
+            raise ModelError(f"the language model failed: {exc}") from exc
+        return logits.numpy().astype(np.float32, copy=False), Cache(before.length + n, batch, tuple(held))
+
+    def _cache_names(self) -> list[str]:
+        return [f"past_{kind}_{i}" for i in range(self.folder.layers) for kind in ("keys", "values")]
+
+    def _empty(self) -> Cache:
+        nothing = np.zeros((1, self.folder.kv_heads, 0, self.folder.head_dim), dtype=self._half)
+        return Cache(0, 1, tuple(self._ort.OrtValue.ortvalue_from_numpy(nothing) for _ in self._cache_names()))
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+
+def has_cuda_driver() -> bool:
+    """Whether a CUDA driver can be loaded; asking onnxruntime where none is costs a second and prints an error."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def _first(folder: LmFolder, *preferred: str) -> str:
+    return next((f for f in preferred if f in folder.forms), next(iter(folder.forms)))

@@ -1,0 +1,89 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from proxy.errors import ModelError
+from proxy.nl.lm.decoding import Ended, Sampling, likelihoods, log_softmax, read_prefix, write
+from proxy.nl.lm.step import OnnxStepModel
+
+NEVER = float("inf")
+
+
+def still() -> float:
+    return 0.0
+
+
+def alone(model: OnnxStepModel, prefix: str, first: str, second: str) -> float:
+    """Mean log-probability of *second*, in one step without a cache."""
+    begin = [] if model.folder.begin is None else [model.folder.begin]
+    given, scored = [*begin, *model.encode(prefix + first)], model.encode(second)
+    tokens = np.array([given + scored])
+    logits, _ = model.step(tokens, np.ones_like(tokens), wanted=range(tokens.shape[1]))
+    at = np.arange(len(given) - 1, tokens.shape[1] - 1)
+    return float(log_softmax(logits[0, at])[np.arange(len(scored)), scored].mean())
+
+
+def test_likelihoods_behind_a_prefix_are_those_of_whole_texts(model: OnnxStepModel) -> None:
+    """A shared prefix, batches and padding change nothing; a first part may be empty."""
+    prefix = read_prefix(model, "Query: ")
+    pairs = [(f"ship {'x' * n}. ", f"which {n}?") for n in range(9)] + [("", "ships")]
+    found = likelihoods(model, prefix, pairs, clock=still, deadline=NEVER)
+    assert found == pytest.approx([alone(model, "Query: ", a, b) for a, b in pairs], abs=1e-3)
+
+
+def test_likelihoods_stop_at_the_deadline(model: OnnxStepModel) -> None:
+    """What was not scored in time is None, and so is what does not fit the context."""
+    ticks = itertools.count()
+    pairs = [("a", "b"), ("a" * 200, "b"), *[("a", "c")] * 8]
+    found = likelihoods(model, read_prefix(model, "p"), pairs, clock=lambda: next(ticks), deadline=1)
+    assert [f is not None for f in found] == [True, False, *[True] * 7, False]
+
+
+def test_a_batch_writes_what_each_would_alone(model: OnnxStepModel) -> None:
+    """Padding on the left changes no greedy text; tokens are counted."""
+    prompts = ["SELECT", "Which ships are heavy? ", "x"]
+    together = write(model, prompts, max_tokens=12, clock=still, deadline=NEVER)
+    alone_each = [write(model, [p], max_tokens=12, clock=still, deadline=NEVER)[0] for p in prompts]
+    assert [w.text for w in together] == [w.text for w in alone_each]
+    assert together[0].prompt_tokens == len("SELECT") + (model.folder.begin is not None)
+    assert all(w.tokens <= 12 for w in together)
+
+
+def test_stop_strings_end_a_text_and_are_not_in_it(model: OnnxStepModel) -> None:
+    """The text ends before the first stop string, also when several tokens spell it."""
+    whole = write(model, ["SELECT"], max_tokens=10, clock=still, deadline=NEVER)[0].text
+    assert len(whole) >= 4
+    stop = whole[2:4]
+    found = write(model, ["SELECT"], max_tokens=10, clock=still, deadline=NEVER, stop=[stop])[0]
+    assert (found.text, found.ended) == (whole[: whole.find(stop)], Ended.STOP)
+
+
+def test_the_deadline_ends_a_text(model: OnnxStepModel) -> None:
+    """What was written by then is returned."""
+    ticks = itertools.count()
+    found = write(model, ["SELECT"], max_tokens=50, clock=lambda: next(ticks), deadline=4)[0]
+    assert found.ended in (Ended.DEADLINE, Ended.END)
+    assert found.tokens <= 3
+
+
+def test_the_context_is_a_bound(model: OnnxStepModel) -> None:
+    """A prompt that fills it is refused; one that nearly does is written to its end."""
+    found = write(model, ["a" * 120], max_tokens=50, clock=still, deadline=NEVER)[0]
+    assert found.prompt_tokens + found.tokens <= model.folder.context
+    with pytest.raises(ModelError, match="tokens"):
+        write(model, ["a" * 130], max_tokens=5, clock=still, deadline=NEVER)
+    with pytest.raises(ModelError, match="tokens"):
+        read_prefix(model, "a" * 130)
+
+
+def test_sampling_repeats_by_its_seed(model: OnnxStepModel) -> None:
+    """One seed gives one text; many give several; a tiny top_p is greedy."""
+
+    def text(**given: float) -> str:
+        sampling = Sampling(**given)
+        return write(model, ["SELECT"], max_tokens=8, clock=still, deadline=NEVER, sampling=sampling)[0].text
+
+    assert text(temperature=2.0, seed=5) == text(temperature=2.0, seed=5)
+    assert len({text(temperature=2.0, seed=n) for n in range(6)}) > 1
+    assert text(temperature=1.0, top_p=1e-9) == text()
