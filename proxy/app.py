@@ -335,6 +335,8 @@ class Application:
 
     async def shutdown(self) -> None:
         ending = [*self._retiring, *([self._exchanging] if self._exchanging is not None else [])]
+        if self._shared is not None:
+            self._shared.is_over = True
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)

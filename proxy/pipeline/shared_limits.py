@@ -36,10 +36,11 @@ class SharedLimits:
         self._prefix = prefix.encode("utf-8")
         self.link = link
         self.exchanges = 0
+        self.is_over = False
 
     async def run(self) -> None:
-        """Exchange until cancelled."""
-        while True:
+        """Exchange until cancelled; ``is_over`` is set before, as a cancellation may be lost within a command."""
+        while not self.is_over:
             await asyncio.sleep(EXCHANGE_S)
             await self.exchange()
 
