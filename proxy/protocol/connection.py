@@ -119,6 +119,18 @@ def escape_request_line(data: bytes) -> bytes:
     return _NOT_ASCII.sub(lambda byte: b"%%%02X" % byte[0][0], line) + end + rest
 
 
+_OFFER = re.compile(rb"\r\nupgrade:[^\r\n]*(?=\r\n)", re.IGNORECASE)
+
+
+def without_offers(data: bytes) -> bytes:
+    """Remove Upgrade from the head at the start of *data*: we take no offer (RFC 9110, 7.8).
+
+    Java's HttpClient offers HTTP/2 with its first request, also with a POST, and httptools reads no body after an offer.
+    """
+    before, end, after = data.partition(b"\r\n\r\n")
+    return _OFFER.sub(b"", before + end) + after
+
+
 class ClientConnection(asyncio.Protocol):
     """One connection of a client; made by uvicorn's server, with its configuration and state.
 
@@ -185,12 +197,15 @@ class ClientConnection(asyncio.Protocol):
             return
         is_head = self._reading is None or not self._reading.scope
         self._has_body_come = False
-        if not data.isascii() and (self._reading is None or self._reading.is_complete):
-            data = escape_request_line(data)
+        if self._reading is None or self._reading.is_complete:
+            if not data.isascii():
+                data = escape_request_line(data)
+            if b"pgrade" in data or b"PGRADE" in data:
+                data = without_offers(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            pass  # an offer that we do not take (RFC 9110, 7.8): the request is answered as it is
+            pass  # an offer in pieces that ``without_offers`` did not see: the request is answered as it is
         except httptools.HttpParserError:
             self._refuse(400, _BAD_REQUEST)
             return
@@ -240,6 +255,8 @@ class ClientConnection(asyncio.Protocol):
                 reading.expects_continue = value.lower() == b"100-continue"
             elif name == b"transfer-encoding" or value != b"0":
                 reading.has_body = True
+                if name == b"transfer-encoding" and value.lower() != b"chunked":
+                    raise ValueError("a transfer coding that we do not undo (RFC 9112, 6.1)")
         reading.headers.append((name, value))
 
     def on_headers_complete(self) -> None:

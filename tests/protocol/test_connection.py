@@ -424,3 +424,34 @@ def test_empty_lines_keep_no_connection_open():
             writer.close()
 
     run(main())
+
+
+@pytest.mark.parametrize("keep", [b"", b"x: y\r\n"])
+@pytest.mark.parametrize("name", [b"Upgrade", b"upgrade", b"UPGRADE"])
+def test_an_offer_of_another_protocol_costs_no_body(name, keep):
+    """As Java's HttpClient sends it with its first POST; what looks like one within a body is left alone."""
+
+    async def main():
+        async with served(keep_alive_s=0.2) as (port, _):
+            fields = (
+                b"Connection: " + name + b", HTTP2-Settings\r\n" + name + b": h2c\r\n" + keep + b"HTTP2-Settings: AAEAAEAA\r\n"
+            )
+            body = b"ASK{}\r\nUpgrade: h2c\r\n"
+            post = b"POST /p HTTP/1.1\r\nHost: a\r\n" + fields + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            raw = await exchange(port, post + GET % b"next")
+            assert b"/p|" + body + b"HTTP/1.1" in raw and raw.endswith(b"/next|")
+
+    run(main())
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"gzip", b"chunked, chunked", b"identity", b"xchunked"])
+def test_a_transfer_coding_that_is_not_undone_is_refused(coding):
+    """Its body would be taken for what it is not."""
+
+    async def main():
+        async with served() as (port, _):
+            post = b"POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " + coding + b"\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+            raw = await exchange(port, post)
+            assert raw.startswith(b"HTTP/1.1 400") and raw.count(b"HTTP/1.1") == 1
+
+    run(main())
