@@ -14,6 +14,7 @@ import gc
 import os
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -118,7 +119,7 @@ async def _build(config: Config, message: _Message) -> bool:
 
     def tell(phase: str, done: int, total: int) -> None:
         nonlocal last
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()  # the thread that counts tells, too: it has no loop
         if now - last > 0.2 or done == total:
             last = now
             print(msgspec.json.encode([phase, done, total]).decode(), flush=True)

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from proxy import rebuild
 from proxy.app import create_app
 from proxy.config import load_config
+from proxy.pipeline import distil as distil_module
+from proxy.pipeline import download_parts
 from proxy.pipeline.dataset import Dataset
 from tests.servers.conftest import DATA
 from tests.servers.oxigraph import Oxigraph
@@ -50,6 +53,18 @@ def test_a_rebuild_comes_from_another_process(tmp_path):
 
     with Oxigraph(data=DATA) as server:
         asyncio.run(check(server))
+
+
+def test_a_graph_too_large_to_be_held_is_rebuilt_too(tmp_path, monkeypatch, capsys):
+    """Counted in parts, in a thread, which tells how far it is; what that process does, done here."""
+    monkeypatch.setattr(distil_module, "DOWNLOAD_MOST", 20)
+    monkeypatch.setattr(download_parts, "PART_MOST", 5)
+    with Oxigraph(data=DATA) as server:
+        overrides = {"backend.url": server.url, "index.directory": str(tmp_path), "index.method": "download"}
+        config = load_config(None, overrides=overrides)
+        assert asyncio.run(rebuild._build(config, rebuild._Message({}, "default", 2)))
+    assert '["counting",' in capsys.readouterr().out
+    assert [p.suffix for p in sorted(tmp_path.iterdir())] == [".index", ".lock"]
 
 
 def test_where_no_process_can_be_had_this_one_builds(tmp_path, monkeypatch):
