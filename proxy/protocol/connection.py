@@ -161,6 +161,8 @@ class ClientConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._has_body_come = False
         self._is_read_paused = self._is_write_paused = self._is_stopping = False
+        self._is_in_line = False
+        """The request line has begun, and what comes next belongs to it."""
         self._refusal: tuple[int, bytes] | None = None
         self._writable: asyncio.Event | None = None
         self._due = self._timer_at = 0.0
@@ -197,7 +199,9 @@ class ClientConnection(asyncio.Protocol):
             return
         is_head = self._reading is None or not self._reading.scope
         self._has_body_come = False
-        if self._reading is None or self._reading.is_complete:
+        is_line = self._reading is None or self._reading.is_complete
+        if is_line or (is_head and self._is_in_line):
+            is_line = True
             if not data.isascii():
                 data = escape_request_line(data)
             if b"pgrade" in data or b"PGRADE" in data:
@@ -211,6 +215,7 @@ class ClientConnection(asyncio.Protocol):
             return
         reading = self._reading
         if reading is not None and not reading.scope:
+            self._is_in_line = is_line and b"\n" not in data
             self._head_bytes = self._head_bytes + len(data) if is_head else len(data)
         elif reading is None or reading.is_complete or not reading.has_body or self._has_body_come or is_head:
             self._head_bytes = 0

@@ -455,3 +455,22 @@ def test_a_transfer_coding_that_is_not_undone_is_refused(coding):
             assert raw.startswith(b"HTTP/1.1 400") and raw.count(b"HTTP/1.1") == 1
 
     run(main())
+
+
+@pytest.mark.parametrize("cut", [1, 7, 8, 14, 15, 16, 22])
+def test_a_target_with_raw_utf8_in_pieces(cut):
+    """A long one never comes in one piece; what comes after the request line is left as it is."""
+
+    async def main():
+        async with served(keep_alive_s=0.2) as (port, _):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            line = "GET /aé HTTP/1.1\r\n".encode()
+            head = "POST /ü/ö HTTP/1.1\r\nHost: a\r\nX: é\r\nContent-Length: 2\r\n\r\nö".encode()
+            for piece in (line[:cut], line[cut:], b"Host: a\r\n\r\n", head[:cut], head[cut : cut + 9], head[cut + 9 :]):
+                writer.write(piece)
+                await asyncio.sleep(0.02)
+            raw = await reader.read(-1)
+            assert "/aé|".encode() in raw and raw.endswith("/ü/ö|ö".encode())
+            writer.close()
+
+    run(main())
