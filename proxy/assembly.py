@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from proxy.index.support import SupportIndex
     from proxy.index.values import ValueIndex
     from proxy.nl.engine import QuestionEngine
+    from proxy.nl.lm.scorer import LmScorer
     from proxy.nl.onnx import OnnxEncoder
+    from proxy.pipeline.judging import Judge
     from proxy.pipeline.redis_link import RedisLink
     from proxy.pipeline.snapshots import Snapshots
     from proxy.tracing import Tracer
@@ -76,6 +79,7 @@ def make_dataset(
         distil=None if upkeep is None else upkeep.build,
         upkeep=upkeep,
         make_engine=engine_maker(config, encoders) if is_indexed and config.nl.enabled else None,
+        judge=make_judge(config) if is_indexed and config.nl.enabled else None,
     )
 
 
@@ -203,6 +207,31 @@ def make_gate(config: Config) -> AccessGate:
 
     keys = KeyFile(path, given, complain=complain)
     return AccessGate(keys, read_roles(settings.anonymous), is_local=is_loopback(config.server.host))
+
+
+def make_judge(config: Config) -> Judge | None:
+    """The language model of ``nl.scorer``, or None where none is named. Opening it takes about a second.
+
+    Raises:
+        ModelError: it cannot be used.
+    """
+    if not config.nl.scorer:
+        return None
+    from proxy.pipeline.judging import Judge
+
+    return Judge(_scorer(config.nl.scorer, config.nl.threads), config.nl.scorer_weight)
+
+
+@lru_cache(maxsize=2)
+def _scorer(folder: str, threads: int) -> LmScorer:
+    """One for all datasets, kept over reloads: it takes some hundred MB."""
+    from proxy.nl.lm.scorer import LmScorer  # late: onnxruntime is heavy
+    from proxy.nl.lm.step import OnnxStepModel
+
+    model = OnnxStepModel(Path(folder), threads=threads)
+    notice = {"notice": model.notice} if model.notice else {}
+    structlog.get_logger().info("scorer_loaded", form=model.form, device=model.device, **notice)
+    return LmScorer(model)
 
 
 def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:

@@ -208,12 +208,15 @@ class ValidationSettings(Struct, frozen=True, kw_only=True):
 
 class NlSettings(Struct, frozen=True, kw_only=True):
     """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; *ranker*: folder that
-    ``sparlance train ranker`` wrote; empty: the packaged ones.
-    *memory*: folder of what people confirmed; empty: nothing is kept. *answer*: what stands for an entity (nl/policy.py)."""
+    ``sparlance train ranker`` wrote; empty: the packaged ones. *scorer*: folder that ``sparlance model import`` wrote;
+    empty: none. *memory*: folder of what people confirmed; empty: nothing is kept. *answer*: what stands for an entity
+    (nl/policy.py)."""
 
     enabled: bool = True
     encoder: str = ""
     ranker: str = ""
+    scorer: str = ""
+    scorer_weight: Amount = 0.25
     answer: Literal["label", "entity", "as-written"] = "label"
     max_candidates: Positive = 400
     execute: Positive = 4

@@ -79,6 +79,7 @@ MARKED_EDGES = {
     # file of the domain that touches the outside → what it may touch
     "proxy/nl/engine.py": {"time"},  # how long its steps took, for the account; decides nothing by it
     "proxy/nl/onnx.py": {"os", "threading", "logging"},
+    "proxy/nl/lm/scorer.py": {"threading"},
     "proxy/index/values.py": {"os", "threading"},
     "proxy/index/archive.py": {"os"},
 }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from proxy.index.support import SupportIndex
     from proxy.index.values import ValueIndex
     from proxy.nl.engine import QuestionEngine
+    from proxy.pipeline.judging import Judge
     from proxy.pipeline.memory import MemoryKeeper
     from proxy.pipeline.refresh import Upkeep
     from proxy.pipeline.ttql import TtqlKeeper
@@ -115,6 +116,7 @@ class Dataset:
     gateway: sends to the backend; None: one without a cache is made.
     upkeep: keeps the index in its file and notices changes behind our back; None: memory only, and none noticed.
     make_engine: called in a worker thread after each build; None turns questions off.
+    judge: a language model that has a say in choices, shared by datasets; None: none.
     keeps_backend: another dataset goes on with the backend, so it is not closed with this one.
     notify: told of each index that begins to serve.
     retry_first_s: pause after the first failed build; it doubles. rebuild_pause_s, settle_s: see the constants.
@@ -126,6 +128,7 @@ class Dataset:
     settings: Config
     distil: Distil | None = None
     make_engine: MakeEngine | None = None
+    judge: Judge | None = None
     upkeep: Upkeep | None = None
     index: SupportIndex | None = None
     values: ValueIndex | None = None

@@ -102,6 +102,11 @@ async def translate(
         asked = normalise(question.text)
         proposal.candidates = [c for c in proposal.candidates if (asked, c.sparql) not in rejected]
     proposed = time.perf_counter()
+    if dataset.judge is not None:
+        left_s = deadline - proposed - RESERVE_S
+        proposal.candidates, account["scorer"] = await dataset.judge.judge(question.text, proposal.candidates, timeout_s=left_s)
+        told("scorer", account["scorer"])
+        proposed = time.perf_counter()
     if not settings.execution_feedback:
         switches = replace(switches, execution_feedback=False)
     contest = Contest(question, index, dataset.trying, engine.gates, settings.row_limit, switches, vet)

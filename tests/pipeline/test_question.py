@@ -16,6 +16,7 @@ from proxy.nl.engine import QuestionEngine
 from proxy.nl.onnx import OnnxEncoder
 from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.distil import distil
+from proxy.pipeline.judging import Judge
 from proxy.pipeline.question import Translation, translate
 from proxy.query.operation import DatasetDescription, Question
 
@@ -226,3 +227,30 @@ def test_a_correction_out_of_time_leaves_the_answer(encoder: OnnxEncoder) -> Non
     found = run(encoder, act, correct_above=0.0, corrections=3)
     assert found.query == run(encoder, lambda d: translate(Question(QUESTIONS[0]), d), corrections=0).query
     assert found.account["corrections"] == [] and found.account["timings_ms"]["correction"] < 2900
+
+
+def test_a_model_has_a_say_and_the_account_tells(encoder: OnnxEncoder) -> None:
+    """What the judge prefers is tried and chosen, if its say is large; a broken one changes nothing."""
+
+    class Scripted:
+        def __init__(self, favourite: str) -> None:
+            self.favourite = favourite
+
+        def score(self, question: str, texts: Any, *, clock: object, deadline: float) -> list[float | None]:
+            if not self.favourite:
+                raise ModelError("broken")
+            return [5.0 if self.favourite == t else 0.0 for t in texts]
+
+    def ask(favourite: str | None) -> Translation:
+        async def act(dataset: Dataset) -> Translation:
+            dataset.judge = None if favourite is None else Judge(Scripted(favourite), weight=10.0)  # type: ignore[arg-type]
+            return await translate(Question("What is the price of the Swift?"), dataset)
+
+        return run(encoder, act)
+
+    plain, broken = ask(None), ask("")
+    other = plain.account["candidates"][1]["words"]
+    assert "scorer" not in plain.account
+    assert (broken.query, broken.account["scorer"]["state"]) == (plain.query, "failed")
+    judged = ask(other)
+    assert (judged.account["words"], judged.account["scorer"]["state"]) == (other, "judged")

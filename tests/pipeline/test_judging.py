@@ -1,0 +1,99 @@
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+
+from proxy.errors import ModelError
+from proxy.nl.enumerate import Candidate
+from proxy.nl.ir import Pattern, Query
+from proxy.nl.plan import Plan
+from proxy.pipeline.judging import JUDGED, WAITING_MOST, Judge
+
+
+def candidates(count: int = 3) -> list[Candidate]:
+    return [Candidate(Plan(()), Query(Pattern(()), ()), f"reading {n}", {}, score=-0.1 * n) for n in range(count)]
+
+
+class Scripted:
+    """Prefers the last text; can be held, slowed or broken."""
+
+    def __init__(self, *, free: threading.Event | None = None, error: Exception | None = None, fails_at: int = -1) -> None:
+        self.free, self.error, self.fails_at, self.calls = free, error, fails_at, 0
+
+    def score(self, question: str, texts: Sequence[str], *, clock: object, deadline: float) -> list[float | None]:
+        self.calls += 1
+        if self.free is not None:
+            self.free.wait(10)
+        if self.error is not None:
+            raise self.error
+        return [None if n == self.fails_at else float(n) for n in range(len(texts))]
+
+
+def test_the_best_few_are_put_in_order_and_the_rest_stays() -> None:
+    """What is added has mean 0; candidates behind the few keep place and score."""
+    ranked = candidates(JUDGED + 2)
+    before = [c.score for c in ranked]
+
+    found, account = asyncio.run(Judge(Scripted(), weight=1.0).judge("?", ranked, timeout_s=5))
+    assert [c.words for c in found] == [f"reading {n}" for n in (*reversed(range(JUDGED)), JUDGED, JUDGED + 1)]
+    assert account["state"] == "judged"
+    assert abs(sum(c.score for c in found) - sum(before)) < 1e-9
+    assert found[0].features["likelihood"] == JUDGED - 1
+
+
+def test_a_model_that_fails_or_is_late_changes_nothing() -> None:
+    """The order and the scores are those of the ranking, and the account says why."""
+    held = threading.Event()
+    cases = {
+        "failed": Scripted(error=ModelError("out of memory")),
+        "out of time": Scripted(free=held),
+        "out of time ": Scripted(fails_at=1),
+    }
+    try:
+        for state, scripted in cases.items():
+            ranked = candidates()
+            found, account = asyncio.run(Judge(scripted).judge("?", ranked, timeout_s=0.1))
+            assert [c.score for c in found] == [0.0, -0.1, -0.2]
+            assert account["state"] == state.strip()
+    finally:
+        held.set()
+
+
+def test_the_queue_is_bounded_and_the_loop_stays_free() -> None:
+    """While the model is busy, further questions go on without it at once, and the event loop turns."""
+
+    async def run() -> tuple[list[str], float, int]:
+        free = threading.Event()
+        judge = Judge(Scripted(free=free))
+        tasks = [asyncio.create_task(judge.judge("?", candidates(), timeout_s=5)) for _ in range(WAITING_MOST)]
+        await asyncio.sleep(0)
+        started = time.perf_counter()
+        _, account = await judge.judge("?", candidates(), timeout_s=5)
+        waited = time.perf_counter() - started
+        free.set()
+        states = [account["state"], *[a["state"] for _, a in await asyncio.gather(*tasks)]]
+        await asyncio.sleep(0.05)
+        return states, waited, judge.waiting
+
+    states, waited, waiting = asyncio.run(run())
+    assert states == ["busy", *["judged"] * WAITING_MOST]
+    assert waited < 1.0 and waiting == 0
+
+
+def test_what_waited_too_long_is_not_scored() -> None:
+    """A question whose time went by in the queue costs the model nothing."""
+
+    async def run() -> int:
+        free, scripted = threading.Event(), Scripted()
+        scripted.free = free
+        judge = Judge(scripted)
+        first = asyncio.create_task(judge.judge("?", candidates(), timeout_s=5))
+        await asyncio.sleep(0.05)
+        await judge.judge("?", candidates(), timeout_s=0.05)
+        free.set()
+        await first
+        while judge.waiting:
+            await asyncio.sleep(0.01)
+        return scripted.calls
+
+    assert asyncio.run(run()) == 1
