@@ -91,7 +91,6 @@ class Linker:
         self._bare = encoder.encode([a.words[0] for a in self.attributes])
         self._full = encoder.encode([f"{self._class_words[a.subject_class]} {a.words[0]}" for a in self.attributes])
         self._class_vectors = encoder.encode([c.words[0] for c in self.classes])
-        self._edge_vectors = encoder.encode(sorted({e.words for e in schema.edges}))
         self.schema_stems = {s for sets in (*self._class_stems.values(), *self._attribute_stems) for one in sets for s in one}
         own = [s for a, s in zip(self.attributes, self._attribute_stems, strict=True) if a not in schema.relations]
         nouns = frozenset(s for sets in (*self._class_stems.values(), *own) for one in sets for s in one)
@@ -102,7 +101,8 @@ class Linker:
         self.heads = self._only_heads()
         self._labels: dict[str, Labels] = {}
         spoken = [*(c.words for c in self.classes), *(a.words for a in self.attributes), *((e.words,) for e in schema.edges)]
-        encoder.encode([w for words in spoken for w in words[:2]])  # now, in batches: questions compare single words with them
+        # Now, in batches: questions compare single words with them.
+        self._name_vectors = encoder.encode(list(dict.fromkeys(w for words in spoken for w in words[:2])))
 
     def _labels_in(self, language: Language) -> Labels:
         """What to read for the labels in *language*: the first words of the class or property, English ones if there are."""
@@ -121,7 +121,7 @@ class Linker:
         """How near in meaning the nearest name of the graph is to each of *words*: the highest cosine, 0 to 1."""
         if not words:
             return []
-        names = [v for v in (self._bare, self._full, self._class_vectors, self._edge_vectors) if len(v)]
+        names = [v for v in (self._name_vectors, self._full) if len(v)]
         vectors = self.encode(words)
         return [max((max(0.0, float((v @ w).max())) for v in names), default=0.0) for w in vectors]
 

@@ -41,3 +41,20 @@ def test_a_name_that_nothing_has_is_left_over(cafe: QuestionEngine) -> None:
     """Words written as a name count by themselves: nothing else makes up for them."""
     assert residual(cafe, "What is the age of Bo Lind?", "residual_name") == 0.0
     assert residual(cafe, "How old is Zoltan Quux?", "residual_name") > 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "is_foreign"),
+    [
+        ("What is the age of Bo Lind?", False),
+        ("Which volunteers repaired an appliance?", False),
+        ("Which volunteers have the skill soldering?", False),
+        ("What is the parachute of Bo Lind?", True),
+        ("List the orchestras of all appliances.", True),
+    ],
+)
+def test_what_nothing_in_the_graph_is_like_is_foreign(cafe: QuestionEngine, question: str, is_foreign: bool) -> None:
+    """Names, their other forms and values are known; a noun far from all of them is foreign, whatever a candidate says."""
+    found = {c.features["foreign_noun"] for c in cafe.propose(Question(question)).candidates}
+    assert len(found) == 1
+    assert (found.pop() > 0.5) is is_foreign

@@ -5,8 +5,9 @@ from importlib import resources
 
 import pytest
 
-from proxy.nl.evidence import Seen, constructs, evidence
-from proxy.nl.gate import Gate, shipped_gates
+from proxy.nl.evidence import LACKING, Seen, constructs, evidence, traits
+from proxy.nl.gate import Gate, Gates, shipped_gates
+from proxy.nl.plan import Plan
 from proxy.nl.requirements import Construct
 
 
@@ -61,3 +62,14 @@ def test_nothing_was_found(rows: list[tuple[object, ...]]) -> None:
 def test_cues_ask_for_constructs(question: str, asked: set[Construct]) -> None:
     """Words of the question, as a person would take them; another language has no cue."""
     assert constructs(question) == asked
+
+
+def test_the_gate_of_what_is_lacking_looks_at_the_question_and_the_query_only() -> None:
+    """Each of its weights is a trait; what no name of the graph is like raises it."""
+    loaded = json.loads((resources.files("proxy.nl") / "models" / "gate.json").read_text())
+    own = traits("How many ships are there?", Plan(()), "number of ship", {}, {})
+    assert set(loaded["lacking"]["weights"]) <= set(LACKING) <= set(own)
+    gate = shipped_gates().lacking
+    foreign = {"foreign_noun": 0.7, "foreign_far": 0.2, "foreign_word": 0.7, "foreign_sum": 0.3, "residual_most": 0.7}
+    assert gate.risk(own | foreign) > gate.risk(own)
+    assert Gates(Gate({}, 0.0), Gate({}, 0.0)).lacking.risk(own) < 1e-9

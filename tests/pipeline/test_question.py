@@ -126,6 +126,16 @@ def test_too_uncertain_is_an_abstention_with_the_best_guesses(encoder: OnnxEncod
     assert caught.value.account["candidates"]
 
 
+def test_what_the_graph_lacks_is_refused_for_that_reason(encoder: OnnxEncoder) -> None:
+    """The message says so and names the nearest there is; with ``lacking_above = 1`` the nearest is the answer."""
+    question = Question("What is the parachute of the Mule?")
+    with pytest.raises(Abstained, match="does not have; the nearest that it has") as caught:
+        run(encoder, lambda d: translate(question, d), abstain_below=0.0)
+    assert caught.value.account["lacking"] > 0.6
+    assert caught.value.account["guesses"]
+    assert run(encoder, lambda d: translate(question, d), abstain_below=0.0, lacking_above=1.0).query
+
+
 def test_without_an_engine_the_reason_is_given(encoder: OnnxEncoder) -> None:
     """A dataset that cannot answer questions says so."""
 
