@@ -155,7 +155,7 @@ def test_hostile_text_holds_nobody_up(text):
     start = time.process_time()
     holds_update_keywords(text)
     holds_service_keyword(text)
-    assert time.process_time() - start < 0.5
+    assert time.process_time() - start < 3  # seconds; what is quadratic takes minutes
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_large_query_is_checked_in_little_time(text, exact_index):
     query = parse(PREFIX + text)
     started = time.process_time()
     check(query, exact_index)
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 3  # seconds; what is exponential never ends
 
 
 def test_a_bound_that_was_reached_is_said(exact_index):

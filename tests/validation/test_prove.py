@@ -274,7 +274,7 @@ def test_no_nesting_takes_exponential_time(text, exact_index):
     query = parse(PREFIX + text)
     started = time.process_time()
     check(query, exact_index)
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 3  # seconds; what is exponential never ends
 
 
 def test_nested_repetition_is_one_repetition(exact_index):
