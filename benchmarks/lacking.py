@@ -23,6 +23,7 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 # ruff: noqa: E402
 
+from benchmarks.gate import KEPT, LACKING_ID
 from benchmarks.questions import build, load, run
 from proxy.nl.coverage import Coverage
 from proxy.nl.engine import QuestionEngine
@@ -36,7 +37,6 @@ from proxy.query.parse import parse
 from proxy.validation.check import check
 
 FAR = 0.45
-KEPT = 12
 NOUNS = """
 blood passport antenna recipe sculpture mortgage orchestra parachute vaccine satellite diploma landlord
 costume trophy helmet barcode umbrella fertiliser lawyer dialect allergy furniture pension voltage bacteria
@@ -60,9 +60,11 @@ def corrupted(question: str, linker: Linker, number: int) -> str | None:
     return re.sub(rf"\b{re.escape(place.text)}\b", noun + ("s" if place.text.endswith("s") else ""), question, count=1)
 
 
-def noted(question: str, engine: QuestionEngine, store: object) -> list[dict[str, object]]:
+def noted(question: str, engine: QuestionEngine, store: object) -> dict[str, object]:
+    """Number of candidates, and as many of them as gate.py keeps: a gate that saw fewer here would learn their number."""
     rows = []
-    for c in engine.propose(Question(question)).candidates[:KEPT]:
+    candidates = engine.propose(Question(question)).candidates
+    for c in candidates[:KEPT]:
         answer = run(store, c.sparql)  # type: ignore[arg-type]
         seen = Seen.of(None if answer is None else answer[1])
         parsed = parse(c.sparql)
@@ -78,7 +80,7 @@ def noted(question: str, engine: QuestionEngine, store: object) -> list[dict[str
                 "ask": c.query.is_ask,
             }
         )
-    return rows
+    return {"n": len(candidates), "candidates": rows}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,9 +104,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 asked = corrupted(record["question"], engine.linker, zlib.crc32(record["question"].encode()))
                 if asked is None:
                     continue
-                kept = {"kg": folder.name, "id": f"{record['id']}-lacking", "question": asked, "n": 0}
-                rows = noted(asked, engine, store)
-                out.write(json.dumps(kept | {"n": len(rows), "candidates": rows}) + "\n")
+                kept = {"kg": folder.name, "id": record["id"] + LACKING_ID, "question": asked}
+                out.write(json.dumps(kept | noted(asked, engine, store)) + "\n")
             out.flush()
             print(folder.name, flush=True)
 
