@@ -203,7 +203,7 @@ class Application:
 
     def connection(self, state: ServerState, *, keep_alive_s: float, loop: asyncio.AbstractEventLoop) -> ClientConnection:
         """The protocol for one client's connection, for a server that takes it in place of its own."""
-        limits = Limits(keep_alive_s=keep_alive_s)
+        limits = Limits(keep_alive_s=keep_alive_s, send_s=self.config.server.send_timeout_s)
         return ClientConnection(self, state, direct=lambda: self._direct, limits=limits, loop=loop)
 
     def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

@@ -75,6 +75,8 @@ def serve(config: Config, *, reread: Callable[[], Config]) -> int:
         return read
 
     require_source(config)
+    if hasattr(signal, "SIGHUP"):
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])  # it waits until there is a handler; the default would end us
     if config.server.workers > 1:
         return _serve_by_workers(config, again)
     app, listener = _prepare(config)

@@ -69,6 +69,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     port: Port = 8080
     body_limit_bytes: Positive = 104_857_600
     shutdown_timeout_s: Seconds = 10.0
+    send_timeout_s: Seconds = 60.0
     drain_s: SecondsOrOff = 0.0
     workers: Annotated[int, Meta(ge=1, le=256)] = 1
     trusted_proxies: tuple[Text, ...] = ()

@@ -11,10 +11,14 @@ and obsolete folding are refused by llhttp, and end the connection: what follows
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import logging
 import re
 import socket
 import struct
+import sys
+import termios
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,12 +54,14 @@ class Limits:
         body and is none of it (sizes and extensions of chunks, trailers), which the parser keeps or throws away.
     head_s: from the first byte of a head to its end, and to the first byte on a new connection.
     body_s: between two pieces of a request body. keep_alive_s: between two requests.
+    send_s: within which it must read something of an answer that is waiting for it.
     """
 
     head_bytes: int = 256 * 1024
     head_s: float = 60.0
     body_s: float = 120.0
     keep_alive_s: float = 5.0
+    send_s: float = 60.0
 
 
 class ServerState(Protocol):
@@ -167,6 +173,7 @@ class ClientConnection(asyncio.Protocol):
         self._writable: asyncio.Event | None = None
         self._due = self._timer_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
 
     # -- asyncio.Protocol
@@ -180,8 +187,9 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._state.connections.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._send_timer):
+            if timer is not None:
+                timer.cancel()
         self._waiting.clear()
         self._is_write_paused = False
         if self._writable is not None:
@@ -228,9 +236,13 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._is_write_paused = True
+        self._watch_reader()
 
     def resume_writing(self) -> None:
         self._is_write_paused = False
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
         if self._writable is not None:
             self._writable.set()
         if (current := self._current) is None:
@@ -431,6 +443,27 @@ class ClientConnection(asyncio.Protocol):
         self.transport.abort()
 
     # -- limits and the end
+
+    def _watch_reader(self) -> None:
+        self._send_timer = self._loop.call_later(self._limits.send_s, self._look_at_reader, self._unread())
+
+    def _look_at_reader(self, before: int) -> None:
+        """Break off what the client reads nothing of: it would hold its place at the backend for ever."""
+        self._send_timer = None
+        if self._is_write_paused and not self.transport.is_closing():
+            if self._unread() >= before:
+                self.abort()
+            else:
+                self._watch_reader()
+
+    def _unread(self) -> int:
+        """Bytes of the answer that wait here or in the kernel (Linux: SIOCOUTQ); nothing is added to them while paused."""
+        found = self.transport.get_extra_info("socket")
+        waiting = 0
+        if found is not None and hasattr(termios, "TIOCOUTQ"):
+            with contextlib.suppress(OSError):
+                waiting = int.from_bytes(fcntl.ioctl(found.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        return self.transport.get_write_buffer_size() + waiting
 
     def _refuse(self, status: int, message: bytes) -> None:
         """Answer what is no HTTP, after all that came before it, and close."""

@@ -38,6 +38,43 @@ def test_many_mistakes_in_one_piece(serve, stub):
     assert raw.count(b"HTTP/1.1 400") == 2000 and raw.count(b"HTTP/1.1 200") == 1
 
 
+def endless(lost):
+    """A backend that answers as long as somebody reads."""
+
+    async def script(one, reader, writer):
+        await one.read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        try:
+            while True:
+                writer.write(b"%x\r\n%b\r\n" % (100_000, b"x" * 100_000))
+                await writer.drain()
+        except ConnectionError:
+            lost.append(True)
+
+    return script
+
+
+def test_a_client_that_stops_reading_is_broken_off(serve, stub):
+    """After send_timeout_s; its place at the backend is free again."""
+    lost = []
+    proxy = serve(stub(endless(lost)).url, server__send_timeout_s=0.5)
+    client = proxy.connect(LAST % ASK.encode())
+    wait_until(lambda: lost)
+    wait_until(lambda: proxy.app.datasets[0].gateway.queue.stats().running == 0)
+    client.close()
+
+
+def test_a_client_that_reads_slowly_is_not_broken_off(serve, stub):
+    """A little in each span is enough."""
+    lost = []
+    client = serve(stub(endless(lost)).url, server__send_timeout_s=0.5).connect(LAST % ASK.encode())
+    for _ in range(20):
+        time.sleep(0.1)
+        assert client.recv(50_000)
+    assert not lost
+    client.close()
+
+
 def test_a_client_that_does_not_read_slows_the_backend_down(serve, stub):
     """What is not read stays at the backend; then all of it arrives."""
     sent = 0
