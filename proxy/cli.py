@@ -2,7 +2,7 @@
 
 Exit codes:
   0  done; ``check``: nothing against the query
-  1  ``check``: the query would be rejected; ``ask``: no answer is good enough; ``plugin test``: a hook failed
+  1  ``check``: the query would be rejected; ``ask``: no answer is good enough; ``plugin test``: a hook failed or is misspelt
   2  wrong usage or configuration, or something failed: one sentence on stderr says what to do
 """
 

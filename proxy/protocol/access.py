@@ -117,7 +117,10 @@ def require(exchange: Exchange, role: Role) -> None:
             f'this needs an API key with the role "{role}": Authorization: Bearer <key>, X-API-Key: <key>, or as the password; '
             f"`sparlance key new NAME --role {role}` makes one"
         )
-    raise OperationForbidden(f'the API key "{principal.key.name}" does not have the role "{role}"')
+    raise OperationForbidden(
+        f'the API key "{principal.key.name}" does not have the role "{role}"; '
+        f"`sparlance key new NAME --role {role}` makes one that has"
+    )
 
 
 def require_some(exchange: Exchange) -> None:

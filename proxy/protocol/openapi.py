@@ -22,7 +22,7 @@ _PAGES: Mapping[tuple[str, str], tuple[str, str, tuple[str, ...]]] = {
     ("GET", "/-/metrics"): ("Numbers for Prometheus.", "200", ("text/plain",)),
     ("POST", "/-/reload"): ("Read the configuration again and serve by it; what has changed.", "200", ("application/json",)),
     ("POST", "/-/check"): ("What the index says against a query, which is not run.", "200", ("application/json",)),
-    ("POST", "/-/feedback"): ("Say whether an answer was right.", "200", ("application/json",)),
+    ("POST", "/-/feedback"): ("Say whether an answer was right.", "201", ("application/json",)),
     ("GET", "/-/openapi.json"): ("This description.", "200", ("application/json",)),
     ("GET", "/text2sparql"): ("The query that a question asks for; it is not run.", "200", ("application/json",)),
 }
@@ -79,7 +79,7 @@ def _page(method: str, path: str) -> dict[str, Any]:
     if path == "/-/check":
         operation["requestBody"] = {"required": True, "content": {"application/sparql-query": {"schema": _TEXT}}}
     elif path == "/-/feedback":
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _FEEDBACK}}}
     return operation
 
 
@@ -148,5 +148,18 @@ _PROBLEM = {
         "detail": _TEXT,
         "request_id": _TEXT,
         "findings": {"type": "array", "items": {"$ref": "#/components/schemas/Finding"}},
+        "plugin": _TEXT,  # the one that refused, if one did
+    },
+}
+_FEEDBACK = {
+    "type": "object",
+    "required": ["question", "query", "verdict"],
+    "additionalProperties": False,
+    "properties": {
+        "question": _TEXT,
+        "query": _TEXT,
+        "verdict": {"type": "string", "enum": ["right", "wrong"]},
+        "lang": _TEXT,
+        "dataset": _TEXT,
     },
 }

@@ -1,6 +1,7 @@
 """The description of our pages is valid OpenAPI, and says what is served."""
 
 import asyncio
+import json
 
 import httpx
 import pytest
@@ -8,6 +9,7 @@ from openapi_spec_validator import validate
 
 from proxy.app import create_app
 from proxy.config import load_config
+from proxy.protocol.feedback import _KEYS, read_feedback
 from proxy.protocol.openapi import _PAGES
 from proxy.validation.finding import Severity
 
@@ -48,3 +50,14 @@ def test_severities_are_those_of_the_validator(document):
     """The enumeration is written twice."""
     severity = document["components"]["schemas"]["Finding"]["properties"]["severity"]
     assert severity["enum"] == [str(s) for s in Severity]
+
+
+def test_feedback_is_described_as_it_is_read(document):
+    """Its fields are written twice; a body made from the description is accepted."""
+    operation = document["paths"]["/-/feedback"]["post"]
+    schema = operation["requestBody"]["content"]["application/json"]["schema"]
+    assert set(schema["properties"]) == _KEYS
+    for verdict in schema["properties"]["verdict"]["enum"]:
+        body = dict.fromkeys(schema["required"], "ASK {}") | {"verdict": verdict}
+        assert read_feedback(json.dumps(body).encode()) == ("ASK {}", "ASK {}", verdict == "right", None)
+    assert "201" in operation["responses"]
