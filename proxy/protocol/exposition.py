@@ -187,6 +187,9 @@ def _questions(page: _Page, datasets: Sequence[Dataset]) -> None:
     page.add("gate_fired_total", "counter", "First choices risky enough to be corrected.", [(n, q.fired) for n, q in asked])
     steps = [({**n, "outcome": outcome}, number) for n, q in asked for outcome, number in q.corrections.items()]
     page.add("corrections_total", "counter", "Requirements tried; accepted: the query was replaced.", steps)
+    judges = {id(d.judge): d.judge for d in datasets if d.judge is not None}
+    tokens = [({"use": "scorer"}, sum(j.scorer.model.tokens_read for j in judges.values()))] if judges else []
+    page.add("model_tokens_total", "counter", "Tokens that language models have read.", tokens)
 
 
 def _plugins(page: _Page, plugins: Sequence[LoadedPlugin]) -> None:

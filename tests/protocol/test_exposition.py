@@ -65,9 +65,9 @@ def test_the_page_is_what_prometheus_reads(app):
             assert line.startswith(name)
     assert len(seen) == len(set(seen))
     known = {f"sparlance_{n}" for n in names_in_source()}
-    # Those have no sample yet: no index, no plugin, no connections to a store in this process.
+    # Those have no sample yet: no index, no plugin, no language model, no connections to a store in this process.
     missing = {name.split("_")[1] for name in known - set(seen)}
-    assert missing <= {"index", "plugin", "pool", "requests"}
+    assert missing <= {"index", "model", "plugin", "pool", "requests"}
 
 
 def test_what_came_of_questions(app):

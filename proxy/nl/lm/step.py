@@ -32,7 +32,12 @@ class Cache:
 
 
 class StepModel(Protocol):
-    """A causal language model, one step at a time. Safe to call from several threads."""
+    """A causal language model, one step at a time. Safe to call from several threads.
+
+    tokens_read: how many it has read since it was loaded, padding left out; about so many where threads meet.
+    """
+
+    tokens_read: int
 
     @property
     def folder(self) -> LmFolder: ...
@@ -81,6 +86,7 @@ class OnnxStepModel:
             self._tokenizer.encode_special_tokens = True  # what users and graphs write is never a control token
         except Exception as exc:  # tokenizers raises bare Exception
             raise ModelError(f"{folder / TOKENIZER} cannot be used: {exc}") from exc
+        self.tokens_read = 0
         self.notice = ""
         """Why it does not run on the GPU that is there; empty: it does, or there is none."""
         self.form, self._session = self._start(threads, form)
@@ -133,6 +139,7 @@ class OnnxStepModel:
                 binding.bind_output(name, "cpu" if name == "logits" else self.device)
             self._session.run_with_iobinding(binding)
             logits, *held = binding.get_outputs()
+            self.tokens_read += int(mask[:, before.length :].sum())
         except ValueError:
             raise
         except Exception as exc:  # as above

@@ -34,6 +34,15 @@ def test_the_instruction_is_read_once(model: OnnxStepModel) -> None:
     assert roomy.read.count(INSTRUCTION) == 1
 
 
+def test_tokens_are_counted_without_padding(model: OnnxStepModel) -> None:
+    """Two texts of different length in one batch: what fills up the shorter one is not read."""
+    before = model.tokens_read
+    roomy = Roomy(model)
+    LmScorer(roomy).score("how many", ["ship", "number of ship"], clock=lambda: 0.0, deadline=NEVER)
+    read = sum(len(roomy.encode(text)) for text in roomy.read[:])
+    assert model.tokens_read - before == read + 1  # the token that begins a text
+
+
 def test_a_text_stays_on_its_line(model: OnnxStepModel) -> None:
     """A label with line breaks cannot start a line of its own, and a long one is cut."""
     roomy = Roomy(model)
