@@ -40,7 +40,7 @@ def test_tokens_are_counted_without_padding(model: OnnxStepModel) -> None:
     roomy = Roomy(model)
     LmScorer(roomy).score("how many", ["ship", "number of ship"], clock=lambda: 0.0, deadline=NEVER)
     read = sum(len(roomy.encode(text)) for text in roomy.read[:])
-    assert model.tokens_read - before == read + 1  # the token that begins a text
+    assert model.tokens_read - before in (read, read + 1)  # some models begin a text with a token of its own
 
 
 def test_a_text_stays_on_its_line(model: OnnxStepModel) -> None:
