@@ -34,7 +34,10 @@ ALLOWED = {
     "demo": {"query"},
 }
 # the parts that put the others together
-EVERYBODY = {"ablation", "app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys", "models", "pairs", "train", "cli", "commands", "__main__", "trial"}
+EVERYBODY = {
+    "ablation", "app", "assembly", "reloading", "evaluating", "indexing", "rebuild", "keys",
+    "models", "pairs", "train", "cli", "commands", "__main__", "trial",
+}  # fmt: skip
 AT_START = {"__init__"}  # proxy/__init__.py: names for plugins, loaded on first use
 
 ON_DISK = [  # what they read may be damaged: checked against types
