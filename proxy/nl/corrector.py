@@ -29,8 +29,6 @@ from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.words import local_name, stems
 from proxy.validation.finding import Finding
 
-BUDGET = 3
-"""Requirements for one question. RCG has 95 % of the gain of ten from three."""
 _NAMED = 0.99
 
 

@@ -120,7 +120,6 @@ class Upkeep:
         """Whether everybody waits for this build: nothing serves yet."""
         self._seen_marker: str | None = None
         self._marker_cost_s = 0.0
-        self._loaded_mtime_ns = 0
         self._file_marker: str | None = None
         self._built_at = 0.0
         self.snapshots: Snapshots | None = None
@@ -169,7 +168,6 @@ class Upkeep:
     def _load(self, path: Path) -> archive.Archived | None:
         try:
             found = archive.load(path, fingerprint=self.fingerprint)
-            self._loaded_mtime_ns = path.stat().st_mtime_ns
         except FileNotFoundError:
             return None
         except (CorruptIndex, OSError) as error:
@@ -203,7 +201,6 @@ class Upkeep:
                 elapsed_s=made.elapsed_s,
             )
             found = archive.load(self.path, fingerprint=self.fingerprint)
-            self._loaded_mtime_ns = self.path.stat().st_mtime_ns
         except (OSError, CorruptIndex, sqlite3.Error) as error:
             self.note_unwritable(error)
             return made

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +86,3 @@ def prune(tokenizer: Path, target: Path, words: Collection[str]) -> list[int]:
     document["truncation"] = document["padding"] = None
     target.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
     return [n for _, n in kept]
-
-
-def frequent(tokenizer: Any, texts: Sequence[str], *, first: int) -> set[str]:
-    """The tokens of *texts*, and the *first* most frequent words of the vocabulary, which is in order of frequency."""
-    found = {t for text in texts for t in tokenizer.tokenize(text)}
-    return found | {w for w, n in tokenizer.get_vocab().items() if n < first}

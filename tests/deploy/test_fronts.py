@@ -1,6 +1,5 @@
 """deploy/nginx.conf and deploy/Caddyfile, in real servers in front of a real Sparlance: only ports and names are replaced."""
 
-import http.client
 import json
 import shutil
 import sys
@@ -81,13 +80,7 @@ def front(request, tmp_path_factory):
 
 
 def ask(front, method, target, body=None, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", front.port, timeout=30)
-    try:
-        connection.request(method, target, body, {n.replace("_", "-"): v for n, v in headers.items()})
-        answer = connection.getresponse()
-        return answer.status, answer.headers, answer.read()
-    finally:
-        connection.close()
+    return front.request(method, target, body, {n.replace("_", "-"): v for n, v in headers.items()})
 
 
 def asking(name):
