@@ -213,10 +213,12 @@ def test_a_compressed_query_passes_as_it_came(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"\x1f\x8b broken", gzip.compress(b"ASK {}")[:-4], gzip.compress(b"ASK {}") + gzip.compress(b" ")]
+    "body",
+    [b"\x1f\x8b broken", gzip.compress(b"ASK {}")[:-4], gzip.compress(b"ASK {}") + gzip.compress(b" ")],
+    ids=["broken", "cut", "second member"],
 )
 def test_a_body_that_cannot_be_unpacked_is_refused(subject: Subject, body: bytes) -> None:
-    """Broken, cut, or with a second member that another reader would read."""
+    """A second member is what another reader would read."""
     headers = {"Content_Type": DIRECT, "Content_Encoding": "gzip"}
     assert subject.reader.request("POST", "/sparql", body, **headers)[0] == 400
     headers["Content_Encoding"] = "br"
