@@ -72,7 +72,7 @@ def test_a_wrong_length_is_refused_whatever_the_document():
     assert not check(JSON, RESULTS_JSON, length=len(JSON) + 1)
 
 
-@pytest.mark.parametrize(("coding", "compress"), [(b"gzip", gzip.compress), (b"deflate", zlib.compress)], ids=["gzip", "deflate"])
+@pytest.mark.parametrize(("coding", "compress"), [(b"gzip", gzip.compress), (b"deflate", zlib.compress)], ids=["gz", "zlib"])
 def test_compressed_documents_are_looked_into(coding, compress):
     """The document inside must close, and the compressed data too."""
     assert check(compress(JSON), RESULTS_JSON, coding=coding)
