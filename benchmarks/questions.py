@@ -3,8 +3,8 @@
 
     questions.py BENCH [--kg NAME …] [--limit N] [--every N] [-o out.jsonl] [--show KIND]
 
-BENCH holds one folder per graph: graph.nt.gz, ontology.ttl, and questions.json (question, query, answer, key_vars,
-ordered, order_groups) or pairs.jsonl (question, sparql). A question counts as right (EX) if the columns of the answer, in
+BENCH holds one folder per graph: graph.nt.gz or graph.ttl, ontology.ttl if there is one, and questions.json (question, query,
+answer, key_vars, ordered, order_groups) or pairs.jsonl (question, sparql). A question counts as right (EX) if the columns of the answer, in
 some order, hold the same set of rows as the gold answer; where the gold answer fixes an order, the same rows in that order,
 ties free.
 
@@ -134,7 +134,10 @@ class Gold:
 
 def load(folder: Path) -> tuple[ox.Store, list[dict[str, Any]]]:
     store = ox.Store()
-    store.bulk_load(gzip.open(folder / "graph.nt.gz").read(), ox.RdfFormat.N_TRIPLES)
+    if (folder / "graph.ttl").exists():
+        store.bulk_load((folder / "graph.ttl").read_bytes(), ox.RdfFormat.TURTLE)
+    else:
+        store.bulk_load(gzip.open(folder / "graph.nt.gz").read(), ox.RdfFormat.N_TRIPLES)
     if (folder / "ontology.ttl").exists():
         store.bulk_load((folder / "ontology.ttl").read_bytes(), ox.RdfFormat.TURTLE)
     if (folder / "questions.json").exists():
@@ -226,7 +229,7 @@ def main() -> None:
     args = parser.parse_args()
     encoder = OnnxEncoder(threads=2)
     everything: list[dict[str, Any]] = []
-    folders = sorted(p.parent for p in args.bench.glob("*/graph.nt.gz"))
+    folders = sorted({p.parent for name in ("graph.nt.gz", "graph.ttl") for p in args.bench.glob(f"*/{name}")})
     for folder in folders[:: args.every_graph]:
         if not args.kg or folder.name in args.kg:
             everything += evaluate(folder, encoder, args)
