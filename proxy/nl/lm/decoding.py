@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -26,14 +26,14 @@ class Prefix:
     last: NDArray[np.float32]
 
 
-def read_prefix(model: StepModel, text: str) -> Prefix:
-    """Read *text* after the model's begin token.
+def read_prefix(model: StepModel, text: str | Sequence[int]) -> Prefix:
+    """Read *text* (or its tokens) after the model's begin token.
 
     Raises:
         ModelError: it is empty, longer than the context, or the model failed.
     """
     begin = [] if model.folder.begin is None else [model.folder.begin]
-    tokens = [*begin, *model.encode(text)]
+    tokens = [*begin, *(model.encode(text) if isinstance(text, str) else text)]
     if not 1 <= len(tokens) < model.folder.context:
         raise ModelError(f"a prefix has {len(tokens)} tokens; 1 to {model.folder.context - 1:,} are possible")
     logits, cache = model.step(np.array([tokens]), np.ones((1, len(tokens)), dtype=np.int64))
@@ -97,18 +97,25 @@ class Ended(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A text without its stop string. prompt_tokens, tokens: read and written. seconds: of the whole batch it was in."""
+    """A text without its stop string.
+
+    prompt_tokens, tokens: read (a shared prefix left out) and written. seconds: of the whole batch it was in. likelihood: mean
+    log-probability of its tokens by the model, the end token among them; 0 where none was written.
+    """
 
     text: str
     ended: Ended
     prompt_tokens: int
     tokens: int
     seconds: float
+    likelihood: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the next token is drawn: temperature 0 takes the likeliest; else from the likeliest that hold *top_p* together."""
+    """How the next token is drawn: temperature 0 takes the likeliest; else from the likeliest that hold *top_p* together.
+
+    Each text of a batch draws by a generator of its own, so it does not depend on its neighbours."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -116,76 +123,115 @@ class Sampling:
 
 
 GREEDY = Sampling()
+Prompt = str | Sequence[int]
+"""A text, or the tokens of one where it has control tokens (`StepModel.encode_markup`); the begin token comes before either."""
+
+
+@dataclass(slots=True)
+class _Text:
+    """One text while it is written."""
+
+    prompt_tokens: int
+    chance: np.random.Generator
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    total: float = 0.0
+    scored: int = 0
+    ended: Ended | None = None
+
+    def take(self, token: int, likelihood: float, model: StepModel, stop: Sequence[str]) -> None:
+        """Go on by *token*, which may end the text."""
+        self.total, self.scored = self.total + likelihood, self.scored + 1
+        if token in model.folder.end:
+            self.ended = Ended.END
+            return
+        self.tokens.append(token)
+        # As a whole: a character may be several tokens, and so may a stop string.
+        self.text, is_stopped = until(model.decode(self.tokens), stop)
+        self.ended = Ended.STOP if is_stopped else None
+
+    def written(self, otherwise: Ended, seconds: float) -> Written:
+        likelihood = self.total / self.scored if self.scored else 0.0
+        return Written(self.text, self.ended or otherwise, self.prompt_tokens, len(self.tokens), seconds, likelihood)
 
 
 def write(
     model: StepModel,
-    prompts: Sequence[str],
+    prompts: Sequence[Prompt],
     *,
     max_tokens: int,
     clock: Clock,
     deadline: float,
     stop: Sequence[str] = (),
     sampling: Sampling = GREEDY,
+    prefix: Prefix | None = None,
+    drafts: int = 1,
 ) -> list[Written]:
     """Go on from each of *prompts*, all in one batch, padded on the left.
 
     A text ends at an end token, at the first *stop* string, after *max_tokens*, where the context is full, or at *deadline* (of
-    *clock*), whatever comes first; what there is by then is returned.
+    *clock*), whatever comes first; what there is by then is returned. What has ended costs nothing while the others go on.
 
+    Args:
+        prefix: what all prompts go on from, read once; None: the begin token. drafts: texts for each prompt, which is read
+            once; they differ where *sampling* draws.
+    Returns:
+        *drafts* texts for each prompt, in the order of the prompts.
     Raises:
         ModelError: a prompt is empty or longer than the context, or the model failed.
     """
     started = clock()
-    begin = [] if model.folder.begin is None else [model.folder.begin]
-    read = [[*begin, *model.encode(p)] for p in prompts]
-    for r in read:
-        if not 1 <= len(r) < model.folder.context:
-            raise ModelError(f"a prompt has {len(r)} tokens; 1 to {model.folder.context - 1:,} are possible")
-    if not read:
+    read = [prompt_tokens(model, p, prefix) for p in prompts]
+    if not read or drafts < 1:
         return []
-    chance = np.random.default_rng(sampling.seed)
-    longest = max(map(len, read))
+    longest, before = max(map(len, read)), len(prefix.tokens) if prefix else 0
+    texts = [_Text(len(r), np.random.default_rng([sampling.seed, at, n])) for at, r in enumerate(read) for n in range(drafts)]
     tokens = np.array([[0] * (longest - len(r)) + r for r in read], dtype=np.int64)
-    mask = np.array([[0] * (longest - len(r)) + [1] * len(r) for r in read], dtype=np.int64)
-    cache: Cache | None = None
-    out: list[list[int]] = [[] for _ in read]
-    texts = [""] * len(read)
-    ended: list[Ended | None] = [None] * len(read)
-    most = min(max_tokens, model.folder.context - longest)
-    for n in range(most + 1):
-        if n == most or clock() >= deadline:
-            why = Ended.LENGTH if n == most else Ended.DEADLINE
-            ended = [e or why for e in ended]
+    mask = np.array([[1] * before + [0] * (longest - len(r)) + [1] * len(r) for r in read], dtype=np.int64)
+    cache = prefix.cache if prefix else None
+    live, rows = list(range(len(texts))), None
+    most = min(max_tokens, model.folder.context - before - longest)
+    for n in range(most):
+        if clock() >= deadline:
             break
-        logits, cache = model.step(tokens, mask, cache)
-        following = [_draw(row, sampling, chance) for row in logits[:, -1]]
-        for i, token in enumerate(following):
-            if ended[i] is not None:
-                continue
-            if token in model.folder.end:
-                ended[i] = Ended.END
-                continue
-            out[i].append(token)
-            texts[i] = model.decode(out[i])  # as a whole: a character may be several tokens
-            cut = min((at for s in stop if (at := texts[i].find(s)) >= 0), default=-1)
-            if cut >= 0:
-                texts[i], ended[i] = texts[i][:cut], Ended.STOP
-        if all(ended):
+        logits, cache = model.step(tokens, mask, cache, rows=rows)
+        likely = log_softmax(logits[:, -1])
+        # Rows of the first step are prompts, those of the others the texts that had not ended.
+        of = [i // drafts for i in live] if n == 0 else list(range(len(live)))
+        drawn = [_draw(likely[row], sampling, texts[i].chance) for i, row in zip(live, of, strict=True)]
+        for i, row, token in zip(live, of, drawn, strict=True):
+            texts[i].take(token, float(likely[row, token]), model, stop)
+        going = [k for k, i in enumerate(live) if texts[i].ended is None]
+        if not going:
             break
-        tokens = np.array(following, dtype=np.int64)[:, None]
-        mask = np.concatenate([mask, np.ones((len(read), 1), dtype=np.int64)], axis=1)
-    seconds = clock() - started
-    return [
-        Written(text, why or Ended.LENGTH, len(r), len(o), seconds)
-        for text, why, r, o in zip(texts, ended, read, out, strict=True)
-    ]
+        live, rows = [live[k] for k in going], [of[k] for k in going]
+        tokens = np.array([[drawn[k]] for k in going], dtype=np.int64)
+        mask = np.concatenate([mask[rows], np.ones((len(rows), 1), dtype=np.int64)], axis=1)
+    else:
+        return [t.written(Ended.LENGTH, clock() - started) for t in texts]
+    return [t.written(Ended.DEADLINE, clock() - started) for t in texts]
 
 
-def _draw(logits: NDArray[np.float32], sampling: Sampling, chance: np.random.Generator) -> int:
+def prompt_tokens(model: StepModel, prompt: Prompt, prefix: Prefix | None) -> list[int]:
+    """What is read of *prompt* behind *prefix*. Raises: ModelError: nothing, or more than the context."""
+    begin = [] if prefix or model.folder.begin is None else [model.folder.begin]
+    found = [*begin, *(model.encode(prompt) if isinstance(prompt, str) else prompt)]
+    room = model.folder.context - (len(prefix.tokens) if prefix else 0)
+    if not 1 <= len(found) < room:
+        raise ModelError(f"a prompt has {len(found)} tokens; 1 to {room - 1:,} are possible")
+    return found
+
+
+def until(text: str, stop: Sequence[str]) -> tuple[str, bool]:
+    """*text* before the first of *stop* in it, and whether there is one."""
+    cut = min((at for s in stop if s and (at := text.find(s)) >= 0), default=-1)
+    return (text[:cut], True) if cut >= 0 else (text, False)
+
+
+def _draw(likely: NDArray[np.float32], sampling: Sampling, chance: np.random.Generator) -> int:
     if sampling.temperature <= 0:
-        return int(logits.argmax())
-    p = np.exp(log_softmax(logits / sampling.temperature)).astype(np.float64)
+        return int(likely.argmax())
+    p = np.exp(log_softmax(likely / sampling.temperature)).astype(np.float64)
     order = np.argsort(-p)
     kept = order[: int(np.searchsorted(np.cumsum(p[order]), sampling.top_p)) + 1]
     return int(chance.choice(kept, p=p[kept] / p[kept].sum()))

@@ -15,7 +15,7 @@ from proxy.errors import ModelError
 
 FILE = "lm.json"
 TOKENIZER = "tokenizer.json"
-FORMAT = 1
+FORMAT = 2
 FORMS = ("int8", "fp16", "fp32")
 """int8: matrices in blocks of 32 weights with one scale, for the CPU. fp16: for CUDA; norms and residuals stay fp32."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,12 +44,18 @@ class StepModel(Protocol):
     def folder(self) -> LmFolder: ...
 
     def step(
-        self, tokens: Tokens, mask: Tokens, cache: Cache | None = None, wanted: Sequence[int] | None = None
+        self,
+        tokens: Tokens,
+        mask: Tokens,
+        cache: Cache | None = None,
+        wanted: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
     ) -> tuple[Logits, Cache]:
         """Read *tokens* after what *cache* holds.
 
-        tokens: (batch, n). mask: (batch, cache.length + n), 0 where a text is padded; positions are counted without padding. A
-        cache of one text serves a batch of any size. wanted: columns of *tokens* whose logits are needed; None: the last.
+        tokens: (batch, n). mask: (batch, cache.length + n), 0 where a text is padded; positions are counted without padding.
+        wanted: columns of *tokens* whose logits are needed; None: the last. rows: for each text of *tokens* the text of *cache*
+        that it goes on from, so that texts may branch, change places and end; None: its own, or the only one there is.
         Returns: (batch, wanted, vocabulary) float32, and the cache with *tokens* in it.
         Raises:
             ModelError: onnxruntime failed, memory among other things.
@@ -56,6 +63,9 @@ class StepModel(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """The tokens of *text*; markup of control tokens in it is text like any other."""
+
+    def encode_markup(self, text: str) -> list[int]:
+        """The tokens of *text*, control tokens that it spells among them: for a chat's frame, never for what others wrote."""
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of *tokens*, without control tokens."""
@@ -121,17 +131,26 @@ class OnnxStepModel:
             raise ModelError(f"the language model in {self.folder.path} cannot be used: {exc}") from exc
 
     def step(
-        self, tokens: Tokens, mask: Tokens, cache: Cache | None = None, wanted: Sequence[int] | None = None
+        self,
+        tokens: Tokens,
+        mask: Tokens,
+        cache: Cache | None = None,
+        wanted: Sequence[int] | None = None,
+        rows: Sequence[int] | None = None,
     ) -> tuple[Logits, Cache]:
         batch, n = tokens.shape
         before = cache or self._empty()
-        if mask.shape != (batch, before.length + n) or before.batch not in (1, batch):
+        if rows is None and before.batch in (1, batch):
+            rows = [0] * batch if before.batch == 1 else range(batch)
+        is_fitting = rows is not None and len(rows) == batch and all(0 <= r < before.batch for r in rows)
+        if mask.shape != (batch, before.length + n) or not is_fitting:
             raise ValueError(f"tokens {tokens.shape}, mask {mask.shape}, cache {before.batch}×{before.length} do not fit")
         positions = np.maximum(np.cumsum(mask, axis=1) - 1, 0)[:, before.length :]
         columns = np.asarray([n - 1] if wanted is None else wanted, dtype=np.int64)
         binding = self._session.io_binding()
         try:
-            for name, array in (("tokens", tokens), ("positions", positions), ("mask", mask), ("wanted", columns)):
+            given = {"tokens": tokens, "positions": positions, "mask": mask, "wanted": columns, "rows": np.asarray(rows)}
+            for name, array in given.items():
                 binding.bind_cpu_input(name, np.ascontiguousarray(array, dtype=np.int64))
             for name, value in zip(self._cache_names(), before.held, strict=True):
                 binding.bind_ortvalue_input(name, value)
@@ -155,6 +174,16 @@ class OnnxStepModel:
 
     def encode(self, text: str) -> list[int]:
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    @cached_property
+    def _markup(self) -> Any:
+        """A second tokenizer, since the first must never read markup; made when asked for, as a large one takes some 100 MB."""
+        made = type(self._tokenizer).from_str(self._tokenizer.to_str())
+        made.encode_special_tokens = False
+        return made
+
+    def encode_markup(self, text: str) -> list[int]:
+        return list(self._markup.encode(text, add_special_tokens=False).ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))

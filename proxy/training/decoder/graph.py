@@ -1,8 +1,9 @@
 """A decoder as an ONNX graph with a cache: written node by node, its weights streamed into a file beside it.
 
-Inputs: tokens (batch, n), positions (batch, n), mask (batch, past + n), wanted (columns), and of each layer past_keys and
-past_values (1 or batch, kv_heads, past, head_dim). Outputs: logits (batch, wanted, vocabulary), and of each layer its
-longer cache. A cache of one text is expanded to the batch inside, so that it need not leave the device.
+Inputs: tokens (batch, n), positions (batch, n), mask (batch, past + n), wanted (columns), rows (batch), and of each layer
+past_keys and past_values (cached, kv_heads, past, head_dim). Outputs: logits (batch, wanted, vocabulary), and of each layer
+its longer cache. rows says which text of the cache each text goes on from: so one prefix serves a batch, the beams of a
+search change places, and texts that have ended drop out, and the cache never leaves the device.
 
 Only standard operators of opset 21, and MatMulNBits of onnxruntime for int8: onnxruntime fuses the norms by itself.
 """
@@ -180,7 +181,7 @@ class _Writer:
         d, past, present = self.d, f"past_{kind}_{layer}", f"present_{kind}_{layer}"
         self.inputs.append(self.port(past, self.half, "cached", d.kv_heads, "past", d.head_dim))
         self.outputs.append(self.port(present, self.half, "batch", d.kv_heads, "total", d.head_dim))
-        return self.add("Concat", self.add("Expand", past, "batch_shape"), self.halved(x), axis=2, output=present)
+        return self.add("Concat", self.add("Gather", past, "rows", axis=0), self.halved(x), axis=2, output=present)
 
     def attention(self, x: str, layer: int, angles: tuple[str, str], hidden: str) -> str:
         d, name = self.d, f"model.layers.{layer}.self_attn."
@@ -221,7 +222,6 @@ class _Writer:
         d = self.d
         shape = self.add("Shape", "mask")
         batch, total = self.add("Gather", shape, self.ints(0)), self.add("Gather", shape, self.ints(1))
-        self.add("Concat", batch, self.ints(1, 1, 1), axis=0, output="batch_shape")
         self.add("Concat", batch, self.ints(d.heads, -1), total, axis=0, output="by_head")
         self.add("Concat", batch, self.ints(d.kv_heads, -1), total, axis=0, output="by_group")
         self.add("Concat", batch, self.ints(d.heads, -1, d.head_dim), axis=0, output="by_query")
@@ -230,7 +230,7 @@ class _Writer:
         d = self.d
         for name, shape in (("tokens", ("batch", "n")), ("positions", ("batch", "n")), ("mask", ("batch", "total"))):
             self.inputs.append(self.port(name, np.int64, *shape))
-        self.inputs.append(self.port("wanted", np.int64, "columns"))
+        self.inputs += [self.port("wanted", np.int64, "columns"), self.port("rows", np.int64, "batch")]
         self.outputs.append(self.port("logits", np.float32, "batch", "columns", d.vocabulary))
         self.shapes()
         table = self.tensor("model.embed_tokens.weight", d.vocabulary, d.width)

@@ -50,6 +50,46 @@ def test_a_batch_writes_what_each_would_alone(model: OnnxStepModel) -> None:
     assert all(w.tokens <= 12 for w in together)
 
 
+def test_a_prefix_and_drafts_change_no_greedy_text(model: OnnxStepModel) -> None:
+    """Behind a prefix that was read once, and in several drafts, each prompt is written on as it is alone."""
+    prompts = ["ships", "x"]
+    prefix = read_prefix(model, "Which ")
+    found = write(model, prompts, max_tokens=9, clock=still, deadline=NEVER, prefix=prefix, drafts=2)
+    alone_each = [write(model, ["Which " + p], max_tokens=9, clock=still, deadline=NEVER)[0] for p in prompts]
+    assert [w.text for w in found] == [w.text for w in alone_each for _ in range(2)]
+    assert [w.likelihood for w in found] == pytest.approx([w.likelihood for w in alone_each for _ in range(2)], abs=1e-3)
+    assert [w.prompt_tokens for w in found] == [5, 5, 1, 1]
+
+
+def test_drafts_differ_and_do_not_depend_on_their_neighbours(model: OnnxStepModel) -> None:
+    """Sampled drafts are several texts; the first is the same beside one or seven others, whichever of them end early."""
+    sampling = Sampling(temperature=1.5, seed=3)
+
+    def texts(count: int) -> list[str]:
+        given = dict(max_tokens=12, clock=still, deadline=NEVER, stop=["a", "e"], sampling=sampling)
+        return [w.text for w in write(model, ["SELECT"], drafts=count, **given)]
+
+    eight = texts(8)
+    assert len(set(eight)) > 2
+    assert texts(2) == eight[:2]
+
+
+def test_tokens_serve_as_a_prompt(model: OnnxStepModel) -> None:
+    """A prompt may come as tokens, where control tokens frame it."""
+    by_text, by_tokens = write(model, ["SELECT", model.encode("SELECT")], max_tokens=6, clock=still, deadline=NEVER)
+    assert by_text == by_tokens
+
+
+def test_what_has_ended_is_not_computed(model: OnnxStepModel) -> None:
+    """The batch shrinks: tokens are read for those texts only that go on."""
+    first = write(model, ["SELECT"], max_tokens=1, clock=still, deadline=NEVER)[0].text
+    before = model.tokens_read
+    found = write(model, ["SELECT", "Which"], max_tokens=6, clock=still, deadline=NEVER, stop=[first])
+    assert Ended.STOP in [w.ended for w in found]
+    read = sum(w.prompt_tokens + max(0, w.tokens - 1) for w in found)
+    assert model.tokens_read - before == read
+
+
 def test_stop_strings_end_a_text_and_are_not_in_it(model: OnnxStepModel) -> None:
     """The text ends before the first stop string, also when several tokens spell it."""
     whole = write(model, ["SELECT"], max_tokens=10, clock=still, deadline=NEVER)[0].text
@@ -87,3 +127,14 @@ def test_sampling_repeats_by_its_seed(model: OnnxStepModel) -> None:
     assert text(temperature=2.0, seed=5) == text(temperature=2.0, seed=5)
     assert len({text(temperature=2.0, seed=n) for n in range(6)}) > 1
     assert text(temperature=1.0, top_p=1e-9) == text()
+
+
+def test_likelihood_is_that_of_the_reference(model: OnnxStepModel) -> None:
+    """What a draft says of itself is the mean log-probability that scoring finds for the same tokens."""
+    drafts = write(
+        model, ["SELECT"], max_tokens=7, clock=still, deadline=NEVER, sampling=Sampling(temperature=1.0, seed=1), drafts=12
+    )
+    whole = [w for w in drafts if w.ended is Ended.LENGTH and len(w.text) == 7]  # no control token among them
+    assert whole
+    wanted = [alone(model, "SELECT", "", w.text) for w in whole]
+    assert [w.likelihood for w in whole] == pytest.approx(wanted, abs=1e-3)

@@ -40,6 +40,20 @@ def test_a_batch_goes_on_from_one_prefix_whatever_its_padding(model: OnnxStepMod
     assert (after.length, after.batch, cache.batch) == (2 + len(prefix) + longest, 2, 1)
 
 
+def test_texts_branch_change_places_and_end(model: OnnxStepModel) -> None:
+    """rows says which text of the cache each goes on from: twice the same, in another order, or not at all."""
+    texts = [model.encode("abcd"), model.encode("efgh"), model.encode("ijkl")]
+    _, cache = model.step(np.array(texts), np.ones((3, 4), dtype=np.int64))
+    rows, more = [2, 0, 2, 2], [model.encode(c)[0] for c in "mnop"]
+    found, after = model.step(np.array(more)[:, None], np.ones((4, 5), dtype=np.int64), cache, rows=rows)
+    for got, row, token in zip(found, rows, more, strict=True):
+        assert np.allclose(got[0], expected(model, [*texts[row], token])[-1], atol=2e-3)
+    assert after.batch == 4
+    for wrong in ([0, 1, 2], [0, 1, 2, 3], [0, 1, 2, -1]):
+        with pytest.raises(ValueError, match="do not fit"):
+            model.step(np.array(more)[:, None], np.ones((4, 5), dtype=np.int64), cache, rows=wrong)
+
+
 @pytest.mark.parametrize(("form", "most"), [("fp16", 0.05), ("int8", 0.2)])
 def test_smaller_forms_stay_near(folder: Path, form: str, most: float) -> None:
     """fp16 and int8 say nearly the same as fp32."""
@@ -72,6 +86,8 @@ def test_markup_in_a_text_is_text(model: OnnxStepModel) -> None:
     tokens = model.encode("</s>")
     assert not set(tokens) & set(model.folder.end)
     assert model.decode(tokens) == "</s>"
+    assert model.encode_markup("</s>a") == [1, *model.encode("a")]
+    assert model.encode("</s>") == tokens
 
 
 def test_what_does_not_fit_is_said(model: OnnxStepModel) -> None:
