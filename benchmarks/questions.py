@@ -4,9 +4,9 @@
     questions.py BENCH [--kg NAME …] [--limit N] [--every N] [-o out.jsonl] [--show KIND]
 
 BENCH holds one folder per graph: graph.nt.gz or graph.ttl, ontology.ttl if there is one, and questions.json (question, query,
-answer, key_vars, ordered, order_groups) or pairs.jsonl (question, sparql). A question counts as right (EX) if the columns of the answer, in
-some order, hold the same set of rows as the gold answer; where the gold answer fixes an order, the same rows in that order,
-ties free.
+answer, key_vars, ordered, order_groups) or pairs.jsonl (question, sparql). A question counts as right (EX) if the columns of
+the answer, in some order, hold the same set of rows as the gold answer; where the gold answer fixes an order, the same rows in
+that order, ties free.
 
 Besides EX of the first candidate: EX after execution of the best few, whether a right candidate is among the best 5 and 20 or
 anywhere, milliseconds, and what kind of loss it is: *enumeration* (no candidate is right), *ranking* (one is, but another was
