@@ -17,7 +17,7 @@ run: $(VENV)/.for-running
 	@exec $(VENV)/bin/sparlance demo $(if $(PORT),--port $(PORT))
 
 test: $(VENV)/.for-development
-	$(VENV)/bin/python -m pytest -q
+	$(VENV)/bin/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile
 	@command -v java >/dev/null 2>&1 && command -v mvn >/dev/null 2>&1 || \
 	    echo "SKIPPED, no Java here (JDK 17, Maven): all tests with the RDF4J Server, its Java client, and Fuseki."
 
