@@ -46,9 +46,8 @@ SCRIPT = textwrap.dedent("""
 
 
 def _outcomes(n: int, timeout_s: float) -> list[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(n=n, timeout_s=timeout_s)], capture_output=True, text=True, timeout=120, check=False
-    )
+    script = SCRIPT.format(n=n, timeout_s=timeout_s)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-500:]
     return done.stdout.split()
 
