@@ -12,7 +12,8 @@ import pytest
 import structlog
 
 from proxy.cli import main, parser
-from proxy.commands import ProgressLine, config_as_toml, table
+from proxy.commands.output import ProgressLine, table
+from proxy.commands.settings import config_as_toml
 from proxy.config import SECTIONS, Config, load_config
 from proxy.index.ttql_parse import parse as parse_ttql
 

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.app import create_app
 from proxy.cli import main
-from proxy.commands import config_as_toml
+from proxy.commands.settings import config_as_toml
 from proxy.config import load_config
 from proxy.errors import ConfigError
 

@@ -65,7 +65,7 @@ EDGES = {
         "proxy/plugin/",
         "proxy/trial.py",
         "proxy/access/file.py",
-        "proxy/commands.py",
+        "proxy/commands/",
         "proxy/train.py",
         "proxy/backends/",
         "proxy/protocol/",

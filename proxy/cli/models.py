@@ -1,0 +1,144 @@
+"""Arguments of ``eval``, ``train`` and ``model``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from proxy.cli.flags import command, config_of, count, of_one, reads_from, reads_one
+from proxy.commands import DONE
+from proxy.evaluation.parts import Part
+
+
+def add(commands: Any) -> None:
+    """Add them to *commands*."""
+    evaluation = command(
+        commands,
+        "eval",
+        _eval,
+        "Ask questions with known answers, and report how many are answered right (Markdown).",
+        "sparlance eval questions.jsonl --load graph.ttl --save run.json\n"
+        "  sparlance eval questions.yaml --url http://127.0.0.1:7878 --compare run.json",
+    )
+    evaluation.add_argument(
+        "questions",
+        metavar="QUESTIONS",
+        type=Path,
+        help="JSONL (question, sparql), a JSON list, TEXT2SPARQL YAML, or a folder with questions.json and graph.nt.gz",
+    )
+    reads_one(evaluation)
+    evaluation.add_argument("--save", metavar="FILE", type=Path, help="keep the run, as JSON")
+    evaluation.add_argument("--compare", metavar="FILE", type=Path, help="an earlier run: paired bootstrap of the differences")
+    evaluation.add_argument("--limit", metavar="N", type=count, help="only the first N questions")
+    evaluation.add_argument("--plots", metavar="FOLDER", type=Path, help="draw the run as SVG files (needs matplotlib)")
+    parts = [str(part) for part in Part]
+    evaluation.add_argument(
+        "--without", metavar="PART", action="append", choices=parts, help=f"leave out {', '.join(parts)}; may be repeated"
+    )
+    evaluation.add_argument("--language", metavar="TAG", action="append", help="only questions in it (YAML); may be repeated")
+    _trains(commands)
+    _models(commands)
+
+
+def _trains(commands: Any) -> None:
+    actions = commands.add_parser("train", help="Fit models to pairs of questions and queries.").add_subparsers(
+        metavar="MODEL", required=True
+    )
+    ranker = command(
+        actions,
+        "ranker",
+        _train_ranker,
+        "Fit the ranking of candidate queries, and write it into a folder for [nl] ranker (docs/models.md).",
+        "sparlance train ranker --pairs pairs.jsonl --load graph.ttl -o my-ranker\n"
+        "  sparlance train ranker --pairs GRAPHS --from-scratch --limit 40 --keep-samples samples.jsonl -o ranker",
+    )
+    ranker.add_argument(
+        "--pairs",
+        metavar="PATH",
+        type=Path,
+        action="append",
+        help="JSONL (question, sparql) about the graph of --load or --url, or a folder of graphs; may be repeated",
+    )
+    ranker.add_argument("--samples", metavar="FILE", type=Path, action="append", help="what --keep-samples wrote")
+    ranker.add_argument("--keep-samples", metavar="FILE", type=Path, help="keep what is collected, to fit again quickly")
+    ranker.add_argument("--limit", metavar="N", type=count, help="questions of each graph at most")
+    ranker.add_argument("--from-scratch", action="store_true", help="do not start from the ranking in force")
+    ranker.add_argument("--cross-encoder", metavar="FOLDER", type=Path, help="train one too, from this MiniLM (extra train)")
+    ranker.add_argument("--epochs", metavar="N", type=count, default=3, help="of the cross-encoder at most; default 3")
+    ranker.add_argument("--seed", metavar="N", type=int, default=7, help="of the cross-encoder; default 7")
+    ranker.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="where the ranking is written")
+    reads_from(ranker)
+
+
+def _models(commands: Any) -> None:
+    actions = commands.add_parser("model", help="Language models for [nl] scorer: import, check, list.").add_subparsers(
+        metavar="ACTION", required=True
+    )
+    importing = command(
+        actions,
+        "import",
+        _model_import,
+        "Make the ONNX folder of a Hugging Face folder (llama, qwen2, gemma3_text), and hold it against the source (extra lm).",
+        "sparlance model import SmolLM2-135M -o models/smollm2\n"
+        "  sparlance model import SOURCE -o FOLDER --form int8 --form fp16",
+    )
+    importing.add_argument("source", metavar="SOURCE", type=Path, help="folder: config.json, tokenizer.json, *.safetensors")
+    importing.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="empty or not there yet")
+    importing.add_argument(
+        "--form", action="append", choices=("int8", "fp16", "fp32"), help="int8 (default): CPU; fp16: CUDA; may be repeated"
+    )
+    checking = command(
+        actions, "check", _model_check, "Open a model and measure it here.", "sparlance model check models/smollm2"
+    )
+    checking.add_argument("folder", metavar="FOLDER", type=Path)
+    for each in (importing, checking):
+        each.add_argument("--threads", metavar="N", type=int, default=0, help="of one step; default: one per core")
+    listing = command(actions, "list", _model_list, "The models in the folders of a folder.", "sparlance model list models")
+    listing.add_argument("parent", metavar="FOLDER", type=Path, nargs="?", default=Path("."), help="default: here")
+
+
+def _eval(parsed: argparse.Namespace) -> int:
+    from proxy.commands.asking import evaluate
+
+    wanted = {"compare": parsed.compare, "save": parsed.save, "limit": parsed.limit, "languages": parsed.language or ()}
+    wanted |= {"plots": parsed.plots, "without": parsed.without or ()}
+    return evaluate(of_one(parsed), parsed.questions, **wanted)
+
+
+def _train_ranker(parsed: argparse.Namespace) -> int:
+    from proxy.commands.training import train_ranker
+
+    return train_ranker(
+        config_of(parsed), parsed.pairs or (), parsed.output, samples=parsed.samples or (), keep=parsed.keep_samples,
+        limit=parsed.limit, from_scratch=parsed.from_scratch, encoder=parsed.cross_encoder, epochs=parsed.epochs,
+        seed=parsed.seed,
+    )  # fmt: skip
+
+
+def _model_import(parsed: argparse.Namespace) -> int:
+    from proxy.models import import_and_report
+
+    forms = tuple(dict.fromkeys(parsed.form or ("int8",)))
+    told = _say_on_stderr
+    print(import_and_report(parsed.source, parsed.output, forms=forms, threads=parsed.threads, told=told))
+    return DONE
+
+
+def _model_check(parsed: argparse.Namespace) -> int:
+    from proxy.models import check
+
+    print(check(parsed.folder, threads=parsed.threads))
+    return DONE
+
+
+def _model_list(parsed: argparse.Namespace) -> int:
+    from proxy.models import listed
+
+    print(listed(parsed.parent))
+    return DONE
+
+
+def _say_on_stderr(text: str) -> None:
+    print(text, file=sys.stderr)
