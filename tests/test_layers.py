@@ -51,7 +51,7 @@ EDGES = {
     "uvicorn": ["proxy/server.py"],
     "httpx": ["proxy/backends/"],
     "httptools": ["proxy/backends/http1.py", "proxy/protocol/connection.py"],
-    "pyoxigraph": ["proxy/backends/embedded.py"],
+    "pyoxigraph": ["proxy/backends/embedded/"],
     "rapidfuzz": ["proxy/index/", "proxy/nl/aliases.py"],
     "redis": ["proxy/pipeline/redis_link.py"],
     "opentelemetry": ["proxy/tracing.py"],

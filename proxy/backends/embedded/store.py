@@ -1,12 +1,4 @@
-"""A pyoxigraph store in this process, behind the same protocol as a server; it answers as Oxigraph's own server does.
-
-pyoxigraph (0.5.13, the wheels from PyPI) evaluates SERVICE and LOAD by HTTP and has no switch for it. So no text that could
-hold either reaches it: this module parses every text in which the words occur, and refuses what it cannot judge.
-
-A call into the store blocks, and an aggregate cannot be cancelled. Calls run in daemon threads, results stream out in bounded
-pieces, a client that leaves stops a result at its next piece. A query that is out of time is answered 504 and goes on counting
-against the limit of queries at a time until it ends.
-"""
+"""A store as a backend."""
 
 from __future__ import annotations
 
@@ -14,14 +6,27 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Self, TypeVar, cast
 
 import pyoxigraph as ox
 
 from proxy.backends.base import BackendRequest, BackendResponse, Headers, Parameters, PathKind, Solutions
+from proxy.backends.embedded.description import describe_service
+from proxy.backends.embedded.formats import QUADS, RDF_FORMATS, SOLUTION_WRITERS
+from proxy.backends.embedded.graphs import write_graph
+from proxy.backends.embedded.reading import (
+    Refusal,
+    base_iri,
+    choose_format,
+    graph_of,
+    has_flag,
+    refusals,
+    require_safe,
+    scope_of,
+)
+from proxy.backends.embedded.terms import term_of
 from proxy.backends.loading import Progress, Reader, UnreadableFile, format_name
 from proxy.backends.streaming import TEXT, BufferedResponse, ThreadStream, detached, tell
 from proxy.backends.workers import Workers
@@ -31,61 +36,15 @@ from proxy.errors import (
     BackendRefused,
     BackendTimeout,
     ConfigError,
-    MalformedQuery,
 )
-from proxy.query.formats import GRAPH_FORMATS, SOLUTION_FORMATS, BadAccept, ResultFormat, choose
-from proxy.query.keywords import holds_keyword
-from proxy.query.model import Load, Service, walk
+from proxy.query.formats import GRAPH_FORMATS, SOLUTION_FORMATS
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
-from proxy.query.parse import parse
-from proxy.query.term import RDF_LANG_STRING, XSD_STRING, BlankNode, Iri, Literal, RdfTerm, TripleTerm
-from proxy.query.weight import is_heavier
+from proxy.query.term import RdfTerm
 
-SOLUTION_WRITERS = {
-    "json": ox.QueryResultsFormat.JSON,
-    "xml": ox.QueryResultsFormat.XML,
-    "csv": ox.QueryResultsFormat.CSV,
-    "tsv": ox.QueryResultsFormat.TSV,
-}
-RDF_FORMATS = {
-    "n-quads": ox.RdfFormat.N_QUADS,
-    "turtle": ox.RdfFormat.TURTLE,
-    "n-triples": ox.RdfFormat.N_TRIPLES,
-    "trig": ox.RdfFormat.TRIG,
-    "rdf-xml": ox.RdfFormat.RDF_XML,
-    "json-ld": ox.RdfFormat.JSON_LD,
-    "n3": ox.RdfFormat.N3,
-}
-LIMIT_TOKENS = 50_000
-LIMIT_DEPTH = 20_000
-"""What a stack of ``workers.STACK_BYTES`` holds, several times over, of every construct (docs/decisions.md)."""
 SNAPSHOT_S = 600.0
 """How long a snapshot may take; one of 1 M triples takes seconds."""
 SNAPSHOT_NICE = 19
-QUADS = ("n-quads", "trig", "json-ld")
-_SD = "http://www.w3.org/ns/sparql-service-description#"
 T = TypeVar("T")
-
-
-class _Refusal(Exception):
-    """An error answer: status and text."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """What pyoxigraph says of an operation, as the answer for the client: 400 for its text or IRIs, 500 for its evaluation."""
-    try:
-        yield
-    except SyntaxError as error:
-        raise _Refusal(400, str(error.msg)) from error
-    except ValueError as error:
-        raise _Refusal(400, str(error)) from error
-    except (RuntimeError, OSError) as error:
-        raise _Refusal(500, str(error)) from error
 
 
 class EmbeddedBackend:
@@ -210,7 +169,7 @@ class EmbeddedBackend:
         operation = request.operation
         try:
             if operation is None:
-                return _describe_service(request, base)
+                return describe_service(request, base)
             match operation.kind:
                 case OperationKind.QUERY:
                     return await self._query(operation, base)
@@ -219,22 +178,22 @@ class EmbeddedBackend:
                 case OperationKind.GRAPH_STORE:
                     return await self._graph_store(request, operation)
                 case OperationKind.TRANSACTION:
-                    raise _Refusal(404, "The embedded store has no transactions")
-        except _Refusal as refusal:
+                    raise Refusal(404, "The embedded store has no transactions")
+        except Refusal as refusal:
             return _text(refusal.status, str(refusal))
 
     async def select(
         self, query: str, *, timeout_s: float, limit_rows: int | None = None, parameters: Parameters = ()
     ) -> Solutions:
         def run() -> Solutions:
-            results = self._evaluate(query, None, *_scope(parameters))
+            results = self._evaluate(query, None, *scope_of(parameters))
             if not isinstance(results, ox.QuerySolutions):
-                raise _Refusal(400, "not a SELECT query")
+                raise Refusal(400, "not a SELECT query")
             variables = tuple(v.value for v in results.variables)
             rows: list[tuple[RdfTerm | None, ...]] = []
             ends = time.monotonic() + timeout_s
             for i, solution in enumerate(results):
-                rows.append(tuple(None if term is None else _term(term) for term in solution))
+                rows.append(tuple(None if term is None else term_of(term) for term in solution))
                 if limit_rows is not None and len(rows) > limit_rows:
                     raise BackendGarbled(f"{self._name} gave more than {limit_rows} solutions", backend=self._name)
                 if i % 1024 == 0 and time.monotonic() > ends:
@@ -245,9 +204,9 @@ class EmbeddedBackend:
 
     async def ask(self, query: str, *, timeout_s: float, parameters: Parameters = ()) -> bool:
         def run() -> bool:
-            result = self._evaluate(query, None, *_scope(parameters))
+            result = self._evaluate(query, None, *scope_of(parameters))
             if not isinstance(result, ox.QueryBoolean):
-                raise _Refusal(400, "not an ASK query")
+                raise Refusal(400, "not an ASK query")
             return bool(result)
 
         return await self._own(run, timeout_s)
@@ -262,41 +221,41 @@ class EmbeddedBackend:
     # -- queries
 
     def _evaluate(self, text: str, base: str | None, dataset: DatasetDescription, is_union: bool) -> Any:
-        """Begin a query; raises _Refusal for what the client can see."""
-        _require_safe(text)
+        """Begin a query; raises Refusal for what the client can see."""
+        require_safe(text)
         if is_union and dataset:
-            raise _Refusal(400, "union-default-graph cannot be combined with default-graph-uri and named-graph-uri")
+            raise Refusal(400, "union-default-graph cannot be combined with default-graph-uri and named-graph-uri")
         graphs: dict[str, Any] = {}
-        with _refusals():
+        with refusals():
             if dataset:
                 graphs["default_graph"] = [ox.NamedNode(g) for g in dataset.default_graphs]
                 graphs["named_graphs"] = [ox.NamedNode(g) for g in dataset.named_graphs]
             return self._store.query(text, base_iri=base, use_default_graph_as_union=is_union, **graphs)
 
     async def _query(self, operation: SparqlOperation, base: str | None) -> BackendResponse:
-        dataset, is_union = operation.dataset, _has_flag(operation.parameters, "union-default-graph")
+        dataset, is_union = operation.dataset, has_flag(operation.parameters, "union-default-graph")
 
         def run(stream: ThreadStream) -> None:
             results = self._evaluate(operation.text, base, dataset, is_union)
             is_graph = isinstance(results, ox.QueryTriples)
-            chosen = _choose(operation.accept, GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
+            chosen = choose_format(operation.accept, GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
             stream.content_type = chosen.content_type.encode("ascii")
             if isinstance(results, ox.QueryBoolean):
                 stream.is_short = True
             try:
                 results.serialize(cast(IO[bytes], stream), (RDF_FORMATS if is_graph else SOLUTION_WRITERS)[chosen.name])
             except (RuntimeError, OSError) as error:
-                raise _Refusal(500, str(error)) from error
+                raise Refusal(500, str(error)) from error
 
         return await self._stream(run)
 
     async def _update(self, operation: SparqlOperation, base: str | None) -> BackendResponse:
-        if operation.dataset or _has_flag(operation.parameters, "using-union-graph"):
-            raise _Refusal(400, "the embedded store does not know using-graph-uri; write USING in the update")
+        if operation.dataset or has_flag(operation.parameters, "using-union-graph"):
+            raise Refusal(400, "the embedded store does not know using-graph-uri; write USING in the update")
 
         def run() -> BackendResponse:
-            _require_safe(operation.text)
-            with _refusals():
+            require_safe(operation.text)
+            with refusals():
                 self._store.update(operation.text, base_iri=base)
             return BufferedResponse(204, (), b"")
 
@@ -305,12 +264,12 @@ class EmbeddedBackend:
     # -- graph store (SPARQL 1.1 Graph Store HTTP Protocol)
 
     async def _graph_store(self, request: BackendRequest, operation: SparqlOperation) -> BackendResponse:
-        graph = _graph(operation.parameters)
+        graph = graph_of(operation.parameters)
         if request.method in ("GET", "HEAD"):
             if isinstance(graph, ox.NamedNode) and not self._store.contains_named_graph(graph):
-                raise _Refusal(404, f"The graph {graph} does not exist")
+                raise Refusal(404, f"The graph {graph} does not exist")
             offers = GRAPH_FORMATS if graph is not None else tuple(f for f in GRAPH_FORMATS if f.name in QUADS)
-            chosen = _choose(operation.accept, offers)
+            chosen = choose_format(operation.accept, offers)
 
             def dump(stream: ThreadStream) -> None:
                 stream.content_type = chosen.content_type.encode("ascii")
@@ -319,38 +278,7 @@ class EmbeddedBackend:
             return await self._stream(dump)
         body = request.body if isinstance(request.body, bytes) else b"".join([piece async for piece in request.body])
         content_type = next((v.decode("latin-1") for n, v in request.headers if n == b"content-type"), "")
-        return await self._call(lambda: self._write_graph(request.method, graph, body, content_type), self._timeout_s)
-
-    def _write_graph(self, method: str, graph: Any, body: bytes, content_type: str) -> BackendResponse:
-        is_new = isinstance(graph, ox.NamedNode) and not self._store.contains_named_graph(graph)
-        if method == "DELETE":
-            if is_new:
-                raise _Refusal(404, f"The graph {graph} does not exist")
-            if graph is None:
-                self._store.clear()
-            elif isinstance(graph, ox.NamedNode):
-                self._store.remove_graph(graph)
-            else:
-                self._store.clear_graph(graph)
-            return BufferedResponse(204, (), b"")
-        media = content_type.partition(";")[0].strip().lower()
-        name = next((f.name for f in GRAPH_FORMATS if media in f.accepts), None)
-        if name is None or (graph is None and name not in QUADS):
-            raise _Refusal(415, f"No supported content Content-Type given: {media or 'none'}")
-        fresh = ox.Store()  # parsed before anything is changed
-        try:
-            fresh.load(body, RDF_FORMATS[name], base_iri=None if graph is None or not is_new else graph.value, to_graph=graph)
-        except (SyntaxError, ValueError) as error:
-            raise _Refusal(400, str(error)) from error
-        if method == "PUT":
-            if graph is None:
-                self._store.clear()
-            else:
-                self._store.clear_graph(graph)
-        self._store.extend(fresh)
-        if isinstance(graph, ox.NamedNode):
-            self._store.add_graph(graph)
-        return BufferedResponse(201 if is_new else 204, (), b"")
+        return await self._call(lambda: write_graph(self._store, request.method, graph, body, content_type), self._timeout_s)
 
     # -- threads
 
@@ -399,7 +327,7 @@ class EmbeddedBackend:
     async def _own(self, run: Callable[[], T], timeout_s: float) -> T:
         try:
             return await self._call(run, timeout_s)
-        except _Refusal as refusal:
+        except Refusal as refusal:
             text = str(refusal)
             raise BackendRefused(
                 f"{self._name} answered {refusal.status}: {text[:300]}", backend=self._name, status=refusal.status, body=text
@@ -422,99 +350,3 @@ class EmbeddedBackend:
 
 def _text(status: int, text: str) -> BufferedResponse:
     return BufferedResponse(status, ((b"content-type", TEXT),), text.encode("utf-8"))
-
-
-def _require_safe(text: str) -> None:
-    """Keep everything away from the store that would overflow its stack or make it send requests."""
-    if is_heavier(text, limit_tokens=LIMIT_TOKENS, limit_depth=LIMIT_DEPTH):
-        raise _Refusal(
-            400, f"The embedded store takes {LIMIT_TOKENS:,} tokens outside of inline data and nesting of {LIMIT_DEPTH:,}"
-        )
-    if not holds_keyword(text, "SERVICE", "LOAD"):
-        return
-    try:
-        parsed = parse(text)
-    except MalformedQuery as error:
-        raise _Refusal(400, f"error at {error.line or 1}:{error.column or 1}: {error}") from error
-    if any(isinstance(node, Service | Load) for node in walk(parsed)):
-        raise _Refusal(400, "The embedded store sends no requests: SERVICE and LOAD are not supported")
-
-
-def _choose(accept: str | None, offers: Sequence[ResultFormat]) -> ResultFormat:
-    try:
-        chosen = choose(accept, offers)
-    except BadAccept as error:
-        raise _Refusal(400, str(error)) from error
-    if chosen is None:
-        accepted = " or ".join((offers[0].accepts[0], offers[-1].accepts[0]))
-        raise _Refusal(406, f"The accept header does not provide any accepted format like {accepted}")
-    return chosen
-
-
-def _has_flag(parameters: Iterable[tuple[str, str]], name: str) -> bool:
-    return any(n == name and v.lower() not in ("false", "0") for n, v in parameters)
-
-
-def _scope(parameters: Parameters) -> tuple[DatasetDescription, bool]:
-    dataset = DatasetDescription(
-        tuple(v for n, v in parameters if n == "default-graph-uri"), tuple(v for n, v in parameters if n == "named-graph-uri")
-    )
-    return dataset, _has_flag(parameters, "union-default-graph")
-
-
-def _graph(parameters: Parameters) -> Any:
-    """The graph that a graph store request names; None: the whole dataset."""
-    named = [v for n, v in parameters if n == "graph"]
-    is_default = any(n == "default" for n, _ in parameters)
-    if len(named) + is_default > 1:
-        raise _Refusal(400, "Both graph and default are given")
-    try:
-        return ox.NamedNode(named[0]) if named else ox.DefaultGraph() if is_default else None
-    except ValueError as error:
-        raise _Refusal(400, f"Invalid graph IRI: {error}") from error
-
-
-def base_iri(request: BackendRequest) -> str | None:
-    """Return what relative IRIs are relative to: as in Oxigraph, the address that the client used."""
-    host = next((v.decode("latin-1") for n, v in request.headers if n == b"host"), "")
-    if not host:
-        return None
-    base = f"http://{host}{request.target.partition(b'?')[0].decode('latin-1')}"
-    try:
-        ox.NamedNode(base)
-    except ValueError:
-        return None
-    return base
-
-
-def _describe_service(request: BackendRequest, base: str | None) -> BackendResponse:
-    """SPARQL 1.1 Service Description of the store."""
-    accept = next((v.decode("latin-1") for n, v in request.headers if n == b"accept"), None)
-    chosen = _choose(accept, GRAPH_FORMATS)
-    node, type_ = ox.BlankNode("service"), ox.NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
-    triples = [ox.Triple(node, type_, ox.NamedNode(_SD + "Service"))]
-    if base is not None:
-        triples.append(ox.Triple(node, ox.NamedNode(_SD + "endpoint"), ox.NamedNode(base)))
-    is_update = request.target.partition(b"?")[0].endswith(b"/update")
-    language = ox.NamedNode(_SD + ("SPARQL11Update" if is_update else "SPARQL11Query"))
-    triples.append(ox.Triple(node, ox.NamedNode(_SD + "supportedLanguage"), language))
-    for name in ("JSON", "XML", "CSV", "TSV"):
-        iri = ox.NamedNode(f"http://www.w3.org/ns/formats/SPARQL_Results_{name}")
-        triples.append(ox.Triple(node, ox.NamedNode(_SD + "resultFormat"), iri))
-    body = ox.serialize(triples, format=RDF_FORMATS[chosen.name])
-    return BufferedResponse(200, ((b"content-type", chosen.content_type.encode("ascii")),), body or b"")
-
-
-def _term(term: Any) -> RdfTerm:
-    match term:
-        case ox.NamedNode():
-            return Iri(term.value)
-        case ox.Literal():
-            if term.language is not None:
-                return Literal(term.value, RDF_LANG_STRING, term.language)
-            return Literal(term.value, term.datatype.value if term.datatype is not None else XSD_STRING)
-        case ox.BlankNode():
-            return BlankNode(term.value)
-        case ox.Triple():
-            return TripleTerm(_term(term.subject), _term(term.predicate), _term(term.object))
-    raise AssertionError(f"not an RDF term: {term!r}")
