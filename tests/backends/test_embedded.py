@@ -235,7 +235,7 @@ def test_client_that_leaves_stops_the_store():
         backend = EmbeddedBackend(numbers(20_000))
         response = await backend.send(query("SELECT * { ?s ?p ?o }"))
         await response.aclose()
-        ends = time.monotonic() + 2
+        ends = time.monotonic() + 30
         while backend.running:
             assert time.monotonic() < ends
             await asyncio.sleep(0.01)
@@ -254,7 +254,7 @@ def test_query_out_of_time_keeps_its_place():
         assert backend.running == 1
         with pytest.raises(BackendBusy):
             await backend.send(query("ASK {}"))
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + 60
         while backend.running:
             assert time.monotonic() < ends
             await asyncio.sleep(0.05)

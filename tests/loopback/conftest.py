@@ -139,7 +139,7 @@ class Stub:
         self._thread.join(10)
 
 
-def wait_until(is_true: Callable[[], bool], limit_s: float = 15.0) -> None:
+def wait_until(is_true: Callable[[], bool], limit_s: float = 60.0) -> None:
     ends = time.monotonic() + limit_s
     while not is_true():
         assert time.monotonic() < ends, "waited too long"

@@ -59,7 +59,7 @@ def dataset(settings: Config, backend, **more) -> Dataset:
     return Dataset("d", backend, settings, distil=upkeep.build, upkeep=upkeep, **pauses)
 
 
-async def until(condition, limit_s: float = 10.0) -> None:
+async def until(condition, limit_s: float = 60.0) -> None:
     ends = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < ends, "it did not happen"

@@ -18,7 +18,7 @@ def test_a_restart_asks_for_nothing(tmp_path):
         one = dataset(config(tmp_path), backend)
         one.start()
         await one.built()
-        first = await one.ttql.document(wait_s=10)
+        first = await one.ttql.document(wait_s=60)
         await one.aclose()
         again = Counting(backend.held)
         two = dataset(config(tmp_path), again)
@@ -26,7 +26,7 @@ def test_a_restart_asks_for_nothing(tmp_path):
         await two.built()
         await two.check_freshness()
         asked = len(again.asked)
-        second = await two.ttql.document(wait_s=10)
+        second = await two.ttql.document(wait_s=60)
         assert len(again.asked) == asked and two.builds == 0
         assert render(second.document) == render(first.document) and EX + "C" in {p.class_ for p in second.document.patterns}
         assert (second.queries, second.incomplete) == (first.queries, first.incomplete)
@@ -44,7 +44,7 @@ def test_what_does_not_fit_is_made_anew(tmp_path, change):
         one = dataset(config(tmp_path), backend)
         one.start()
         await one.built()
-        await one.ttql.document(wait_s=10)
+        await one.ttql.document(wait_s=60)
         await one.aclose()
         [file] = tmp_path.glob("*.ttql")
         good = file.read_bytes()
@@ -68,7 +68,7 @@ def test_what_does_not_fit_is_made_anew(tmp_path, change):
         await two.check_freshness()
         await until(lambda: change != "data" or EX + "Z" in two.index.class_instances)
         before = len(backend.asked)
-        made = await two.ttql.document(wait_s=10)
+        made = await two.ttql.document(wait_s=60)
         assert len(backend.asked) > before
         assert (EX + "Z" in {p.class_ for p in made.document.patterns}) == (change == "data")
         if change == "folder":

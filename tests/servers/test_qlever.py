@@ -272,7 +272,7 @@ def test_a_query_runs_to_its_end_when_the_client_has_gone(qlever: Qlever) -> Non
         connection.sendall(b"GET /?query=ASK%7B%7D HTTP/1.1\r\nHost: x\r\nQuery-Id: gone\r\n\r\n")
         time.sleep(0.1)
     assert qlever.finished == []
-    until = time.monotonic() + 5.0
+    until = time.monotonic() + 30.0
     while qlever.finished != ["gone"] and time.monotonic() < until:
         time.sleep(0.02)
     assert (qlever.finished, qlever.cancelled) == (["gone"], [])

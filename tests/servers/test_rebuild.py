@@ -19,7 +19,7 @@ from tests.servers.oxigraph import Oxigraph
 
 
 async def until(condition) -> None:
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < ends, "it did not happen"
         await asyncio.sleep(0.02)
