@@ -64,9 +64,12 @@ def fingerprint(iri: str) -> int:
 
 def fingerprints(tokens: Sequence[bytes], read: Callable[[bytes], str]) -> NDArray[np.uint32]:
     """Those of IRIs as N-Triples has them, in angle brackets; *read* makes the IRI of a token that is not plain ASCII."""
-    is_plain = _PLAIN_BYTES.fullmatch
-    found = (crc32(own) if is_plain(own := token[1:-1]) else fingerprint(read(token)) for token in tokens)
-    return np.fromiter(found, dtype=np.uint32, count=len(tokens))
+    own = [token[1:-1] for token in tokens]
+    found = np.fromiter(map(crc32, own), dtype=np.uint32, count=len(own))
+    for i, is_plain in enumerate(map(_PLAIN_BYTES.fullmatch, own)):
+        if is_plain is None:
+            found[i] = fingerprint(read(tokens[i]))
+    return found
 
 
 class NodeTable:

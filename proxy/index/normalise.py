@@ -6,8 +6,13 @@ the same function, so the form itself is never shown to anyone.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 _KEPT_MARKS = frozenset("%.,-")
 _JOINING = re.compile(r"(?<=\w)['\u2019\u02bc](?=\w)")
@@ -15,6 +20,8 @@ _LOOSE_MARK = re.compile(r"(?<!\d)[.,]|[.,](?!\d)|(?<=\S)-|-(?!\d)")
 _PLAIN_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_USUAL = np.isin(np.arange(256), [c for c in range(128) if chr(c).isalnum() or c == ord(" ")])
+"""(bytes,) letters, digits and the blank of ASCII."""
 
 
 class _Separators(dict[int, str]):
@@ -46,6 +53,31 @@ def normalise(text: str) -> str:
         lowered = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     folded = _LOOSE_MARK.sub(" ", _JOINING.sub("", lowered).translate(_SEPARATORS))
     return " ".join(folded.split()) or " ".join(lowered.split())
+
+
+def normalise_all(texts: Sequence[str]) -> list[str]:
+    """``normalise`` of each; those of letters, digits and single blanks, which most are, at once."""
+    odd = [i for i, text in enumerate(texts) if "\n" in text]
+    lines = list(texts)
+    for i in odd:
+        lines[i] = ""
+    letters = "\n".join(lines).encode("utf-8", "surrogatepass")
+    found = letters.lower().decode("utf-8", "surrogatepass").split("\n") if texts else []
+    for i in itertools.chain(odd, np.flatnonzero(_is_unusual(letters)).tolist() if texts else ()):
+        found[i] = normalise(texts[i])
+    return found
+
+
+def _is_unusual(lines: bytes) -> NDArray[np.bool_]:
+    """(lines,) whether more may have to be folded than the case of ASCII letters."""
+    points = np.frombuffer(b"\n" + lines + b"\n", dtype=np.uint8)
+    is_blank, is_end = points == ord(" "), points == ord("\n")
+    is_unusual = ~(_USUAL[points] | is_end)
+    is_unusual[1:] |= is_blank[1:] & (is_blank | is_end)[:-1]  # a blank at the beginning, or behind another
+    is_unusual[:-1] |= is_blank[:-1] & is_end[1:]  # or at the end
+    before = np.append(0, np.cumsum(is_unusual))
+    found: NDArray[np.bool_] = np.diff(before[np.flatnonzero(is_end)]) > 0
+    return found
 
 
 def fold(text: str) -> str:

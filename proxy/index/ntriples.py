@@ -93,35 +93,55 @@ class Literals:
 def read_literals(tokens: Sequence[bytes]) -> Literals:
     """The literals that *tokens* stand for; each begins with a quotation mark.
 
+    Only what cannot be cut at its last quotation mark is read for itself: escapes, and what is no literal after all.
+
     Raises:
         NotNTriples
     """
-    texts: list[bytes] = []
-    ending: list[int] = []
-    known: dict[bytes, int] = {}
-    endings: dict[tuple[str, str | None], int] = {}
-    odd: dict[int, str] = {}
-    for token in tokens:
-        text, _, rest = token.rpartition(b'"')
-        number = known.get(rest)
-        # Escapes, an ending not met before, or no literal after all: more than the first quotation mark before the last one.
-        if number is None or b"\\" in text or text.rfind(b'"') != 0:
-            literal = read(token)
-            assert isinstance(literal, Literal)
-            number = endings.setdefault((literal.datatype, literal.language), len(endings))
-            odd[len(texts)] = literal.lexical
-            if b"\\" not in token:
-                known[rest] = number
-            text = b""
-        texts.append(text[1:])
-        ending.append(number)
+    joined = b"\n".join(tokens)  # no token holds a line end
     try:
-        read_texts = b"\n".join(texts).decode("utf-8").split("\n")  # no token holds a line end
+        whole = joined.decode("utf-8").split("\n")
     except UnicodeDecodeError as exc:
         raise NotNTriples("a literal that is not UTF-8") from exc
-    for i, lexical in odd.items():
-        read_texts[i] = lexical
-    return Literals(read_texts if tokens else [], np.array(ending, dtype=np.int64), list(endings))
+    if not tokens:
+        return Literals([], np.empty(0, dtype=np.int64), [])
+    halves = [token.rpartition('"') for token in whole]
+    texts = [before[1:] for before, _, _ in halves]
+    spelt: dict[str, int] = {}
+    ending = np.fromiter((spelt.setdefault(after, len(spelt)) for _, _, after in halves), dtype=np.int64, count=len(halves))
+    odd = _odd(joined, len(tokens))
+    is_known = np.zeros(len(spelt), dtype=np.bool_)
+    is_known[ending[~odd]] = True
+    endings: dict[tuple[str, str | None], int] = {}
+    number = np.zeros(len(spelt), dtype=np.int64)
+    for after, i in spelt.items():
+        if is_known[i]:
+            literal = _read_literal(b'""' + after.encode("utf-8"))
+            number[i] = endings.setdefault((literal.datatype, literal.language), len(endings))
+    ending = number[ending]
+    for i in np.flatnonzero(odd).tolist():
+        literal = _read_literal(tokens[i])
+        texts[i] = literal.lexical
+        ending[i] = endings.setdefault((literal.datatype, literal.language), len(endings))
+    return Literals(texts, ending, list(endings))
+
+
+def _odd(joined: bytes, size: int) -> NDArray[np.bool_]:
+    """(size,) which of the lines in *joined* have an escape, or not exactly two quotation marks."""
+    letters = np.frombuffer(joined, dtype=np.uint8)
+    ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+    quotes = np.diff(np.searchsorted(np.flatnonzero(letters == ord('"')), ends), prepend=0)
+    escapes = np.diff(np.searchsorted(np.flatnonzero(letters == ord("\\")), ends), prepend=0)
+    found: NDArray[np.bool_] = (quotes != 2) | (escapes > 0)
+    assert len(found) == size
+    return found
+
+
+def _read_literal(token: bytes) -> Literal:
+    literal = read(token)
+    if not isinstance(literal, Literal):
+        raise NotNTriples(f"not a literal: {token[:120]!r}")
+    return literal
 
 
 def _unescape(text: str) -> str:

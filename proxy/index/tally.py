@@ -120,9 +120,8 @@ class Tally:
         self.literal_ids = np.flatnonzero(self.is_literal)
         tokens = self.tokens
         self.literals = read_literals([tokens[i] for i in self.literal_ids.tolist()])
-        for i in np.flatnonzero(~self.is_literal).tolist():
-            token = tokens[i]
-            if b" " in token or token[-1:] != b">":
+        for token in [tokens[i] for i in np.flatnonzero(~self.is_literal).tolist()]:
+            if token[-1:] != b">" or b" " in token:
                 read(token)  # a blank node, or something that is no term
 
     # -- what terms are

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from rapidfuzz import fuzz
 
 from proxy.errors import CorruptIndex
-from proxy.index.normalise import fold, normalise, without_marks
+from proxy.index.normalise import fold, normalise, normalise_all, without_marks
 from proxy.index.trigrams import LISTS_MOST, POSTINGS_MOST, closest, postings, trigrams
 
 LONGEST = 200
@@ -30,6 +31,8 @@ MAPPED_MOST_BYTES = 1 << 40
 """Of a database on disk, how much is mapped rather than read; SQLite's own limit may be lower."""
 _CANDIDATES = 96
 _NO_IRI = 0
+_VARIABLES_MOST = 800
+"""Of one statement; SQLite takes 999 at least."""
 _SPELT_MOST = 100_000
 """Texts as written whose number is remembered while filling, some 200 bytes each; the others are normalised again."""
 _SCHEMA = """
@@ -354,10 +357,10 @@ class ValueIndexBuilder:
             ]
             self._write(rows)
 
-    def number_texts(self, texts: Iterable[str]) -> list[int]:
+    def number_texts(self, texts: Sequence[str]) -> list[int]:
         """Numbers of *texts* for ``add_numbered``; equal ones get the same, and so do those that normalise alike."""
         with self._use():
-            return [self._normalised_id(normalise(text)) for text in texts]
+            return list(map(self._normalised_id, normalise_all(texts)))
 
     def number_iris(self, iris: Iterable[str]) -> list[int]:
         """Numbers of *iris* for ``add_numbered``."""
@@ -370,9 +373,18 @@ class ValueIndexBuilder:
             self._write(rows)
 
     def _write(self, rows: Iterable[NumberedEntry]) -> None:
-        self._connection.executemany("INSERT INTO text VALUES (?, ?)", self._pending)
+        self._insert("text", 2, self._pending)
         self._pending.clear()
-        self._connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        self._insert("entry", 8, rows)
+
+    def _insert(self, table: str, width: int, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add *rows* of *width* columns, many by one statement: two thirds of the time that one for each takes."""
+        at_once = _VARIABLES_MOST // width
+        row = f"({', '.join('?' * width)})"
+        rest = iter(rows)
+        while some := list(islice(rest, at_once)):
+            places = ", ".join([row] * len(some))  # all but the last statement are the same, and prepared once
+            self._connection.execute(f"INSERT INTO {table} VALUES {places}", list(chain.from_iterable(some)))
 
     def describe(self, class_: str | None, property_: str, summary: PairSummary) -> None:
         """Note what is known of a pair, once for each."""

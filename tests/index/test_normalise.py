@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from proxy.index.normalise import fold, local_name, normalise, words
+from proxy.index.normalise import fold, local_name, normalise, normalise_all, words
 
 SAME = [
     ("New-York", "new york"),
@@ -90,3 +92,12 @@ def test_short_cuts_change_nothing():
     for _ in range(20_000):
         text = "".join(rng.choice("aB1 9.,-'_%+\t\n Zé") for _ in range(rng.randrange(9)))
         assert module.normalise(text) == slowly(text), text
+
+
+def test_many_at_once_are_as_each_alone():
+    """Whatever is among them: nothing, line ends, blanks at an end or in a row, controls, other letters, marks, surrogates."""
+    pieces = ["", "a", "B", "7", " ", "  ", "\n", "\t", "\r", "\x00", "-", ".", "_", "É", "ﬁ", "İ", "𝔸", "\ud800"]
+    rng = random.Random(4)
+    texts = ["".join(rng.choices(pieces, k=rng.randrange(6))) for _ in range(5_000)]
+    assert normalise_all(texts) == [normalise(t) for t in texts]
+    assert [normalise_all(some) for some in ([], [""], ["\n"], ["A b"])] == [[], [""], [""], ["a b"]]
