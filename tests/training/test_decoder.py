@@ -1,5 +1,7 @@
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,6 +62,33 @@ def test_what_cannot_be_imported_is_said(tmp_path: Path, change: dict[str, objec
     (source / "config.json").write_text(json.dumps(config | change))
     with pytest.raises(ModelError, match=message):
         import_model(source, tmp_path / "target")
+
+
+def _with_tokenizer(source: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    document = json.loads((source / "tokenizer.json").read_text())
+    change(document)
+    (source / "tokenizer.json").write_text(json.dumps(document))
+    return source
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["model"]["vocab"].update({"é": 5000}), "has a token 5,000, and the model has"),
+        (lambda d: d["model"]["vocab"].pop("S"), "the tokenizer makes"),
+        (lambda d: d["added_tokens"].append(d["added_tokens"][0] | {"content": "q", "special": True}), "'q' in a text"),
+        (lambda d: d.pop("model"), "cannot be used"),
+    ],
+    ids=["larger", "loses", "markup", "damaged"],
+)
+def test_a_tokenizer_that_does_not_fit_is_refused(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    """More tokens than weights, text that gets lost, text that becomes a control token: no folder comes of it."""
+    source = _with_tokenizer(write_source(tmp_path / "source", LLAMA), change)
+    with pytest.raises(ModelError, match=message):
+        import_model(source, tmp_path / "target")
+    assert not (tmp_path / "target" / "lm.json").exists()
 
 
 def test_older_configurations_mean_the_same(tmp_path: Path) -> None:

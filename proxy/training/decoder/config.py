@@ -16,6 +16,7 @@ from proxy.errors import ModelError
 
 ARCHITECTURES = ("llama", "qwen2", "gemma3_text")
 """Values of ``model_type``. SmolLM2 is llama; Qwen2.5-Coder is qwen2."""
+_WIDEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,31 @@ def read_config(folder: Path) -> Decoder:
         kind = given.get("model_type")
         if kind not in ARCHITECTURES:
             raise ModelError(f"{path}: model_type is {kind!r}; {', '.join(ARCHITECTURES)} can be imported")
-        return _decoder(given, kind)
+        return decoder_of(given)
     except OSError as exc:
         raise ModelError(f"cannot read {path}: {exc.strerror}") from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise ModelError(f"{path} does not describe a decoder: {type(exc).__name__} {exc}") from exc
 
 
-def _decoder(given: Mapping[str, Any], kind: str) -> Decoder:
+def decoder_of(given: Mapping[str, Any]) -> Decoder:
+    """The decoder that *given*, a ``config.json`` of one of `ARCHITECTURES`, describes.
+
+    Raises:
+        ModelError: it needs what cannot be imported. ValueError, KeyError, TypeError: it is damaged.
+    """
+    kind = str(given["model_type"])
     layers, heads, width = int(given["num_hidden_layers"]), int(given["num_attention_heads"]), int(given["hidden_size"])
     head_dim = int(given.get("head_dim") or width // heads)
+    kv_heads, vocabulary = int(given.get("num_key_value_heads") or heads), int(given["vocab_size"])
+    for name, value, most in (
+        ("layers", layers, 1000), ("width", width, _WIDEST), ("heads", heads, _WIDEST), ("key-value heads", kv_heads, heads),
+        ("numbers in a head", head_dim, _WIDEST), ("tokens", vocabulary, 1 << 24),
+    ):  # fmt: skip
+        if not 1 <= value <= most:
+            raise ValueError(f"{value:,} {name}; 1 to {most:,} are possible")
+    if heads % kv_heads or head_dim % 2:
+        raise ValueError(f"{heads} heads of {head_dim} numbers over {kv_heads} of keys and values")
     is_gemma = kind == "gemma3_text"
     wanted = "gelu_pytorch_tanh" if is_gemma else "silu"
     activation = given.get("hidden_activation") or given.get("hidden_act") or wanted
@@ -90,18 +106,21 @@ def _decoder(given: Mapping[str, Any], kind: str) -> Decoder:
         near, is_full = theta, [True] * layers
     _refuse(len(is_full) != layers, "layer_types of another length")
     far, close = _frequencies(theta, head_dim, scaling), _frequencies(near, head_dim, None)
+    begin = given.get("bos_token_id") if kind != "qwen2" else None
     end = given.get("eos_token_id")
+    end = tuple(int(t) for t in end) if isinstance(end, list) else () if end is None else (int(end),)
+    if strange := [t for t in (*end, *(() if begin is None else (int(begin),))) if not 0 <= t < vocabulary]:
+        raise ValueError(f"a token {strange[0]} of {vocabulary:,}")
     return Decoder(
-        architecture=kind, width=width, layers=layers, heads=heads, kv_heads=int(given.get("num_key_value_heads") or heads),
-        head_dim=head_dim, vocabulary=int(given["vocab_size"]), context=int(given["max_position_embeddings"]),
+        architecture=kind, width=width, layers=layers, heads=heads, kv_heads=kv_heads,
+        head_dim=head_dim, vocabulary=vocabulary, context=int(given["max_position_embeddings"]),
         epsilon=float(given.get("rms_norm_eps") or 1e-6),
         frequencies=tuple(far if f else close for f in is_full),
         windows=tuple(None if f else int(given["sliding_window"]) for f in is_full),
         attention_scale=float(given.get("query_pre_attn_scalar") or head_dim) ** -0.5 if is_gemma else head_dim**-0.5,
         embedding_scale=math.sqrt(width) if is_gemma else 1.0,
         is_tied=bool(given.get("tie_word_embeddings", is_gemma)),
-        begin=given.get("bos_token_id") if kind != "qwen2" else None,
-        end=tuple(end) if isinstance(end, list) else () if end is None else (int(end),),
+        begin=None if begin is None else int(begin), end=end,
     )  # fmt: skip
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from proxy.errors import ModelError
 from proxy.nl.lm.folder import FILE, TOKENIZER, LmFolder, write_folder
-from proxy.nl.lm.step import OnnxStepModel
-from proxy.training.decoder.config import read_config
+from proxy.nl.lm.step import OnnxStepModel, StepModel
 from proxy.training.decoder.graph import write_graph
 from proxy.training.decoder.reference import logits
-from proxy.training.decoder.weights import Array, Weights
+from proxy.training.decoder.source import Source, read_source
+from proxy.training.decoder.weights import Array
 
 PROMPT = "The weight of each ship, in tonnes: SELECT ?name WHERE {"
 TOLERANCE = {"fp32": 0.002, "fp16": 0.05, "int8": 0.15}
@@ -50,46 +52,69 @@ class Speed:
 def import_model(
     source: Path, target: Path, *, forms: Sequence[str] = ("int8",), told: Told = lambda text: None
 ) -> list[Verified]:
-    """Write the ONNX folder *target* from *source* (config.json, tokenizer.json, safetensors), and verify each form.
+    """Write the ONNX folder *target* from *source* (see `proxy.training.decoder.source`), and verify each form.
 
-    Where a form is not what the reference computes, *target* keeps no ``lm.json``, and so cannot be used by accident.
+    Where a form is not what the reference computes, *target* keeps no ``lm.json``, and so cannot be used by accident. The
+    same where the tokenizer does not fit: it has more tokens than the weights, loses text, or reads markup as control tokens.
 
     Raises:
         ModelError: something is missing or cannot be imported, the folder is not empty, or a form differs too much.
     """
-    decoder, weights = read_config(source), Weights(source)
-    if not (source / TOKENIZER).is_file():
-        raise ModelError(f"there is no {TOKENIZER} in {source}")
+    read = read_source(source)
+    decoder = read.decoder
     if target.exists() and any(target.iterdir()):
         raise ModelError(f"{target} is not empty")
     try:
         target.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / TOKENIZER, target / TOKENIZER)
-        for licence in (*source.glob("LICENSE*"), *source.glob("NOTICE*")):
+        (target / TOKENIZER).write_bytes(read.tokenizer)
+        for licence in read.licences:
             shutil.copyfile(licence, target / licence.name)
         for form in forms:
             told(f"writing {form}")
-            write_graph(decoder, weights, target / f"model.{form}.onnx", form=form)
+            write_graph(decoder, read.weights, target / f"model.{form}.onnx", form=form)
         folder = LmFolder(
             target, decoder.architecture, decoder.layers, decoder.kv_heads, decoder.head_dim, decoder.vocabulary,
-            decoder.context, decoder.begin, decoder.end, {f: f"model.{f}.onnx" for f in forms}, source.name,
+            decoder.context, decoder.begin, decoder.end, {f: f"model.{f}.onnx" for f in forms}, read.name,
         )  # fmt: skip
         write_folder(folder)
     except OSError as exc:
         raise ModelError(f"cannot write {target}: {exc.strerror}") from exc
     try:
-        return [_verified(source, target, form, told) for form in forms]
+        told("reading the source for comparison")
+        tokens, wanted = _expected(target, forms[0], read)
+        return [_verified(target, form, tokens, wanted, told) for form in forms]
     except ModelError:
         (target / FILE).unlink(missing_ok=True)
         raise
 
 
-def _verified(source: Path, target: Path, form: str, told: Told) -> Verified:
-    told(f"verifying {form}")
+def _expected(target: Path, form: str, read: Source) -> tuple[list[int], Array]:
+    """The tokens of PROMPT, and the logits that the source has after each of them."""
     model = OnnxStepModel(target, form=form)
+    _check_tokenizer(json.loads(read.tokenizer), model)
     begin = [] if model.folder.begin is None else [model.folder.begin]
     tokens = [*begin, *model.encode(PROMPT)]
-    wanted = logits(tokens, read_config(source), _Kept(Weights(source)))
+    return tokens, logits(tokens, read.decoder, _Kept(read.weights))
+
+
+def _check_tokenizer(document: Mapping[str, Any], model: StepModel) -> None:
+    """Hold *document*, a ``tokenizer.json`` that could be opened, against the model that is to read its tokens."""
+    known, added = document["model"]["vocab"], document.get("added_tokens") or []
+    ids = [*(known.values() if isinstance(known, dict) else range(len(known))), *(t["id"] for t in added)]
+    if (last := max(ids, default=-1)) >= model.folder.vocabulary:
+        raise ModelError(f"the tokenizer has a token {last:,}, and the model has {model.folder.vocabulary:,}")
+    if (back := model.decode(model.encode(PROMPT))) != PROMPT:
+        raise ModelError(f"the tokenizer makes {back[:100]!r} of {PROMPT!r}")
+    markup = [t["content"] for t in added if t["special"]]
+    control = {token for text in markup for token in model.encode_markup(text)}  # the numbers in the document are not binding
+    for text in markup:
+        if found := control.intersection(model.encode(text)):
+            raise ModelError(f"the tokenizer reads {text[:60]!r} in a text as control token {min(found)}")
+
+
+def _verified(target: Path, form: str, tokens: Sequence[int], wanted: Array, told: Told) -> Verified:
+    told(f"verifying {form}")
+    model = OnnxStepModel(target, form=form)
     half = len(tokens) // 2
     # In two steps, the first padded on the left: so cache, positions and mask are held against the reference, too.
     ids = np.array([[0, 0, *tokens[:half]]], dtype=np.int64)
@@ -109,7 +134,7 @@ def _verified(source: Path, target: Path, form: str, told: Told) -> Verified:
 class _Kept(dict[str, Array]):
     """Weights that are read when they are asked for; the embedding, which is used twice, is read once."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Mapping[str, Array]) -> None:
         super().__init__()
         self._weights = weights
 

@@ -32,7 +32,7 @@ class Weights(Mapping[str, Array]):
         for path in sorted(folder.glob("*.safetensors")):
             self._places |= dict(_places(path))
         if not self._places:
-            raise ModelError(f"there are no tensors in {folder}/*.safetensors; GGUF and pickled files are not read")
+            raise ModelError(f"no tensors in {folder}/*.safetensors; pickled files are not read, a GGUF file is named itself")
 
     def __getitem__(self, name: str) -> Array:
         path, kind, shape, at = self._places[name]
