@@ -59,6 +59,9 @@ class Matrix(Mapping[Key, int]):
         totals = np.zeros(len(cells), dtype=np.int64)
         np.add.at(totals, which, np.asarray(count, dtype=np.int64)[rows][again])
         pairs, target = np.divmod(cells, len(self._targets))
+        first = np.arange(len(self._targets) + 1) * max(1, len(properties))
+        self._begins = array("q", np.searchsorted(pairs, first).astype(np.int64).tobytes())
+        """(targets + 1,) the first cell of each class, as it is numbered in *_targets*."""
         self._pair = array("q", pairs.tobytes())  # of which bisect reads single numbers four times as fast as of numpy's
         self._target = array("i", target.astype(np.int32).tobytes())
         self._count = array("q", totals.tobytes())
@@ -86,10 +89,10 @@ class Matrix(Mapping[Key, int]):
         c, p = self._numbers.get(class_), self._property_ids.get(property_)
         if c is None or p is None:
             return {}
-        pairs, pair = self._pair, c * len(self._properties) + p
-        at = bisect_left(pairs, pair)
+        pairs, pair, end = self._pair, c * len(self._properties) + p, self._begins[c + 1]
+        at = bisect_left(pairs, pair, self._begins[c], end)
         found: dict[str | None, int] = {}
-        while at < len(pairs) and pairs[at] == pair:
+        while at < end and pairs[at] == pair:
             found[self._targets[self._target[at]]] = self._count[at]
             at += 1
         return found
@@ -100,7 +103,7 @@ class Matrix(Mapping[Key, int]):
         if (c := self._numbers.get(class_)) is None:
             return {}
         found: dict[str, int] = {}
-        for at in range(bisect_left(self._pair, c * width), bisect_left(self._pair, (c + 1) * width)):
+        for at in range(self._begins[c], self._begins[c + 1]):
             p = self._properties[self._pair[at] - c * width]
             found[p] = found.get(p, 0) + self._count[at]
         return found
