@@ -96,7 +96,8 @@ def _add_entries(tally: Tally, values: ValueIndexBuilder, pairs: LiteralPairs, i
     datatypes = np.array(values.number_iris([d for d, _ in endings]), dtype=np.int64)
     languages = [tag and tag.lower() for _, tag in endings]
     subjects = np.where(has_one_subject, pairs.subjects, -1)
-    iris: dict[int, str | None] = {i: tally.iri(i) for i in sorted_unique(subjects).tolist() if i >= 0}
+    named = sorted_unique(subjects[subjects >= 0])
+    iris: dict[int, str | None] = dict(zip(named.tolist(), tally.iris(named), strict=True))
     iris[-1] = None
     pair = np.repeat(np.arange(len(pairs.begins)), np.diff(np.append(pairs.begins, len(pairs.literals))))
     kept = np.flatnonzero(is_kept)
@@ -104,16 +105,15 @@ def _add_entries(tally: Tally, values: ValueIndexBuilder, pairs: LiteralPairs, i
         chosen = kept[at : at + _AT_ONCE]
         literal = pairs.literals[chosen]
         values.add_numbered(
-            zip(
+            (
                 number_of_text[literal].tolist(),
-                map(texts.__getitem__, literal.tolist()),
-                map(languages.__getitem__, ending[literal].tolist()),
+                list(map(texts.__getitem__, literal.tolist())),
+                list(map(languages.__getitem__, ending[literal].tolist())),
                 datatypes[ending[literal]].tolist(),
                 number_of_term[pairs.properties[pair[chosen]]].tolist(),
                 number_of_term[pairs.classes[pair[chosen]]].tolist(),
                 pairs.counts[chosen].tolist(),
-                map(iris.__getitem__, subjects[chosen].tolist()),
-                strict=True,
+                list(map(iris.__getitem__, subjects[chosen].tolist())),
             )
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from urllib.parse import unquote_to_bytes
 from zlib import crc32
@@ -23,8 +24,6 @@ NODES_MOST = 4_000_000
 PAIRS_MOST = 4_000_000
 """Pairs of features that are kept, at 8 bytes each; of a graph with more none are."""
 UNKNOWN_KIND = 0xFFFF
-_SHORT = 64
-"""Features of a node; up to that many, which two there are is worked out once."""
 
 _PLAIN = re.compile(r"[a-z][a-z0-9+.-]*+:(?://[a-z0-9._-]++(?=/[!$&-.0->@-~])|(?![./]))(?:[!-$&-.0-~]++|/(?![./]))*+")
 """IRIs that are in this form already; most are."""
@@ -180,23 +179,24 @@ def pairs_of(nodes: NDArray[np.int64], features: NDArray[np.int64], size: int) -
     found = np.empty(0, dtype=np.int64)
     waiting: list[NDArray[np.int64]] = []
     size_waiting = 0
-    each_two: dict[int, tuple[NDArray[np.intp], NDArray[np.intp]]] = {}  # of so many features; sets are of few lengths
+    of_length: defaultdict[int, list[bytes]] = defaultdict(list)
     for one in sets:
-        own = np.frombuffer(one, dtype=np.int64)
-        if len(own) ** 2 > 2 * PAIRS_MOST:
+        of_length[len(one) // width].append(one)
+    for length, alike in of_length.items():
+        if length < 2:
+            continue
+        if length**2 > 2 * PAIRS_MOST:
             return None
-        if len(own) > _SHORT:
-            a, b = np.triu_indices(len(own), 1)
-        elif len(own) in each_two:
-            a, b = each_two[len(own)]
-        else:
-            a, b = each_two[len(own)] = np.triu_indices(len(own), 1)
-        waiting.append(own[a] * size + own[b])
-        size_waiting += len(a)
-        if size_waiting > PAIRS_MOST:
-            found = sorted_unique(np.concatenate([found, *waiting]))
-            waiting, size_waiting = [], 0
-            if len(found) > PAIRS_MOST:
-                return None
+        a, b = np.triu_indices(length, 1)
+        at_once = 1 + PAIRS_MOST // (4 * len(a))
+        for at in range(0, len(alike), at_once):
+            own = np.frombuffer(b"".join(alike[at : at + at_once]), dtype=np.int64).reshape(-1, length)
+            waiting.append(sorted_unique((own[:, a] * size + own[:, b]).ravel()))
+            size_waiting += len(waiting[-1])
+            if size_waiting > PAIRS_MOST:
+                found = sorted_unique(np.concatenate([found, *waiting]))
+                waiting, size_waiting = [], 0
+                if len(found) > PAIRS_MOST:
+                    return None
     found = sorted_unique(np.concatenate([found, *waiting])) if waiting else found
     return found if len(found) <= PAIRS_MOST else None

@@ -6,7 +6,6 @@ the same function, so the form itself is never shown to anyone.
 
 from __future__ import annotations
 
-import itertools
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -57,27 +56,32 @@ def normalise(text: str) -> str:
 
 def normalise_all(texts: Sequence[str]) -> list[str]:
     """``normalise`` of each; those of letters, digits and single blanks, which most are, at once."""
-    odd = [i for i, text in enumerate(texts) if "\n" in text]
-    lines = list(texts)
-    for i in odd:
-        lines[i] = ""
-    letters = "\n".join(lines).encode("utf-8", "surrogatepass")
-    found = letters.lower().decode("utf-8", "surrogatepass").split("\n") if texts else []
-    for i in itertools.chain(odd, np.flatnonzero(_is_unusual(letters)).tolist() if texts else ()):
+    joined = "\n".join([*texts, ""])
+    if joined.count("\n") != len(texts):
+        odd = [i for i, text in enumerate(texts) if "\n" in text]
+        lines = list(texts)
+        for i in odd:
+            lines[i] = ""
+        found = normalise_all(lines)
+        for i in odd:
+            found[i] = normalise(texts[i])
+        return found
+    letters = joined.encode("utf-8", "surrogatepass")
+    found = letters.lower().decode("utf-8", "surrogatepass").split("\n")
+    found.pop()
+    for i in _unusual(letters).tolist():
         found[i] = normalise(texts[i])
     return found
 
 
-def _is_unusual(lines: bytes) -> NDArray[np.bool_]:
-    """(lines,) whether more may have to be folded than the case of ASCII letters."""
-    points = np.frombuffer(b"\n" + lines + b"\n", dtype=np.uint8)
+def _unusual(lines: bytes) -> NDArray[np.intp]:
+    """Numbers of the *lines* in which more may have to be folded than the case of ASCII letters."""
+    points = np.frombuffer(b"\n" + lines, dtype=np.uint8)
     is_blank, is_end = points == ord(" "), points == ord("\n")
     is_unusual = ~(_USUAL[points] | is_end)
     is_unusual[1:] |= is_blank[1:] & (is_blank | is_end)[:-1]  # a blank at the beginning, or behind another
     is_unusual[:-1] |= is_blank[:-1] & is_end[1:]  # or at the end
-    before = np.append(0, np.cumsum(is_unusual))
-    found: NDArray[np.bool_] = np.diff(before[np.flatnonzero(is_end)]) > 0
-    return found
+    return np.unique(np.searchsorted(np.flatnonzero(is_end), np.flatnonzero(is_unusual))) - 1
 
 
 def fold(text: str) -> str:

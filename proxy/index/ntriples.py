@@ -7,8 +7,10 @@ distinct ones are read. A line or a token that is none is an error, which is how
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -74,8 +76,43 @@ def read_iri(token: bytes) -> str:
     Raises:
         NotNTriples
     """
-    found = read(token) if b"\\" in token else None
-    return found.value if isinstance(found, Iri) else token[1:-1].decode("utf-8")
+    try:
+        found = read(token) if b"\\" in token else None
+        return found.value if isinstance(found, Iri) else token[1:-1].decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise NotNTriples(f"not UTF-8: {token[:120]!r}") from exc
+
+
+def read_iris(tokens: Sequence[bytes]) -> list[str]:
+    """``read_iri`` of each.
+
+    Raises:
+        NotNTriples
+    """
+    joined = b"".join(tokens)
+    if joined.isascii() and b"\\" not in joined:
+        found = joined[1:-1].decode("ascii").split("><")
+        if len(found) == len(tokens):
+            return found
+    return [read_iri(token) for token in tokens]
+
+
+def require_nodes(tokens: Sequence[bytes]) -> None:
+    """See to it that ``read_iri`` can read each of *tokens* that begins as an IRI, and ``read`` the others.
+
+    Characters that no IRI may have are let through, as stores filled without checks have them.
+
+    Raises:
+        NotNTriples
+    """
+    joined = b"\n".join([*tokens, b""])
+    if joined.isascii() and joined.count(b">\n") == len(tokens) and b" " not in joined and b"\\" not in joined:
+        return
+    for token in tokens:
+        if token[-1:] != b">" or b" " in token:
+            read(token)  # a blank node, or something that is no term
+        elif not token.isascii() or b"\\" in token:
+            read_iri(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,43 +135,39 @@ def read_literals(tokens: Sequence[bytes]) -> Literals:
     Raises:
         NotNTriples
     """
-    joined = b"\n".join(tokens)  # no token holds a line end
+    if any(b"\r" in token for token in tokens):
+        raise NotNTriples("a literal with a line end in it")
+    odd = _odd(tokens)
+    plain = list(tokens)
+    for i in odd:
+        plain[i] = b'""'
+    plain.append(b"")
     try:
-        whole = joined.decode("utf-8").split("\n")
+        pieces = b"\n".join(plain).decode("utf-8").split('"')  # no token holds a line end
     except UnicodeDecodeError as exc:
         raise NotNTriples("a literal that is not UTF-8") from exc
-    if not tokens:
-        return Literals([], np.empty(0, dtype=np.int64), [])
-    halves = [token.rpartition('"') for token in whole]
-    texts = [before[1:] for before, _, _ in halves]
-    spelt: dict[str, int] = {}
-    ending = np.fromiter((spelt.setdefault(after, len(spelt)) for _, _, after in halves), dtype=np.int64, count=len(halves))
-    odd = _odd(joined, len(tokens))
-    is_known = np.zeros(len(spelt), dtype=np.bool_)
-    is_known[ending[~odd]] = True
+    texts, spelt = pieces[1::2], defaultdict[str, int](count().__next__)
+    ending = np.fromiter(map(spelt.__getitem__, pieces[2::2]), dtype=np.int64, count=len(tokens))
     endings: dict[tuple[str, str | None], int] = {}
     number = np.zeros(len(spelt), dtype=np.int64)
     for after, i in spelt.items():
-        if is_known[i]:
-            literal = _read_literal(b'""' + after.encode("utf-8"))
-            number[i] = endings.setdefault((literal.datatype, literal.language), len(endings))
+        literal = _read_literal(f'""{after[:-1]}'.encode())
+        number[i] = endings.setdefault((literal.datatype, literal.language), len(endings))
     ending = number[ending]
-    for i in np.flatnonzero(odd).tolist():
+    for i in odd:
         literal = _read_literal(tokens[i])
         texts[i] = literal.lexical
         ending[i] = endings.setdefault((literal.datatype, literal.language), len(endings))
     return Literals(texts, ending, list(endings))
 
 
-def _odd(joined: bytes, size: int) -> NDArray[np.bool_]:
-    """(size,) which of the lines in *joined* have an escape, or not exactly two quotation marks."""
-    letters = np.frombuffer(joined, dtype=np.uint8)
-    ends = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+def _odd(tokens: Sequence[bytes]) -> list[int]:
+    """Positions of the *tokens* that have an escape, or not exactly two quotation marks."""
+    letters = np.frombuffer(b"\n".join([*tokens, b""]), dtype=np.uint8)
+    ends = np.flatnonzero(letters == ord("\n"))
     quotes = np.diff(np.searchsorted(np.flatnonzero(letters == ord('"')), ends), prepend=0)
     escapes = np.diff(np.searchsorted(np.flatnonzero(letters == ord("\\")), ends), prepend=0)
-    found: NDArray[np.bool_] = (quotes != 2) | (escapes > 0)
-    assert len(found) == size
-    return found
+    return np.flatnonzero((quotes != 2) | (escapes > 0)).tolist()
 
 
 def _read_literal(token: bytes) -> Literal:
@@ -148,6 +181,8 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     try:
-        return _ESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)) if m[1] or m[2] else _CHARACTERS[m[3]], text)
+        found = _ESCAPE.sub(lambda m: chr(int(m[1] or m[2], 16)) if m[1] or m[2] else _CHARACTERS[m[3]], text)
+        found.encode("utf-8")  # half a surrogate pair is no character
+        return found
     except (KeyError, ValueError, OverflowError) as exc:
         raise NotNTriples(f"a wrong escape: {text[:120]!r}") from exc

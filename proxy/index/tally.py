@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from proxy.index.arrays import sorted_unique
 from proxy.index.build import IndexBuilder, Row
-from proxy.index.ntriples import Literals, NotNTriples, read, read_iri, read_literals, split
+from proxy.index.ntriples import Literals, NotNTriples, read, read_iri, read_iris, read_literals, require_nodes, split
 from proxy.index.support import UNTYPED, Kind
-from proxy.query.term import RdfTerm
+from proxy.query.term import Iri, RdfTerm
 
 Ids = NDArray[np.int64]
 
@@ -120,19 +120,22 @@ class Tally:
         self.literal_ids = np.flatnonzero(self.is_literal)
         tokens = self.tokens
         self.literals = read_literals([tokens[i] for i in self.literal_ids.tolist()])
-        for token in [tokens[i] for i in np.flatnonzero(~self.is_literal).tolist()]:
-            if token[-1:] != b">" or b" " in token:
-                read(token)  # a blank node, or something that is no term
+        require_nodes([tokens[i] for i in np.flatnonzero(~self.is_literal).tolist()])
 
     # -- what terms are
 
     def term(self, i: int) -> RdfTerm:
         """What the number stands for."""
-        return read(self.tokens[i])
+        return Iri(self.iri(i)) if self.is_iri[i] else read(self.tokens[i])
 
     def iri(self, i: int) -> str:
         """The IRI that the number stands for."""
         return read_iri(self.tokens[i])
+
+    def iris(self, numbers: Ids) -> list[str]:
+        """``iri`` of each."""
+        tokens = self.tokens
+        return read_iris([tokens[i] for i in numbers.tolist()])
 
     @cached_property
     def properties(self) -> Mapping[str, int]:
@@ -257,7 +260,8 @@ class Tally:
         for side, wanted in ((self.subject, subjects), (self.object, objects)):
             if wanted is not None:
                 among = sorted_unique(side[chosen])
-                kept = [i for i in among.tolist() if self.is_iri[i] and self.iri(i) in wanted]
+                among = among[self.is_iri[among]]
+                kept = [i for i, name in zip(among.tolist(), self.iris(among), strict=True) if name in wanted]
                 chosen = chosen[np.isin(side[chosen], kept)]
         for s, o in zip(self.subject[chosen].tolist(), self.object[chosen].tolist(), strict=True):
             rows.append({"s": self.term(s), "o": self.term(o)})

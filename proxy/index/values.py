@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ _CANDIDATES = 96
 _NO_IRI = 0
 _VARIABLES_MOST = 800
 """Of one statement; SQLite takes 999 at least."""
+_FOLDED_AT_ONCE = 10_000
+_TEXTS_AT_ONCE = 50_000
+"""Texts that are normalised at a time, with some ten bytes a letter."""
 _SPELT_MOST = 100_000
 """Texts as written whose number is remembered while filling, some 200 bytes each; the others are normalised again."""
 _SCHEMA = """
@@ -63,8 +67,10 @@ _PAIR = """
 SELECT number_of_distinct, low, high, earliest, latest, is_complete FROM pair WHERE class_id = ? AND property_id = ?
 """
 
-NumberedEntry = tuple[int, str, str | None, int, int, int, int, str | None]
-"""A ``ValueEntry`` by numbers: text, lexical form, language, datatype, property or 0, class or 0, count, subject."""
+NumberedEntries = tuple[
+    list[int], list[str], list[str | None], list[int], list[int], list[int], list[int], list[str | None]
+]
+"""``ValueEntry`` s by numbers: texts, lexical forms, languages, datatypes, properties or 0, classes or 0, counts, subjects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +294,10 @@ class ValueIndexBuilder:
         # A build that dies leaves nothing worth recovering, so neither journal nor fsync.
         self._connection.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;" + _SCHEMA)
         self._iris: dict[str, int] = {}
-        self._texts: dict[str, int] = {}
+        self._texts: defaultdict[str, int] = defaultdict(count(1).__next__)
+        """Normalised text → number, in the order of the numbers."""
+        self._texts_written = 0
         self._spelt: dict[str, int] = {}
-        self._pending: list[tuple[int, str]] = []
         self._known_lengths = np.zeros(1, dtype=np.int16)
 
     @classmethod
@@ -307,7 +314,9 @@ class ValueIndexBuilder:
         run = builder._connection.execute
         run("PRAGMA synchronous = OFF")
         builder._iris = {iri: int(i) for iri, i in run("SELECT value, id FROM iri")}
-        builder._texts = {text: int(i) for text, i in run("SELECT normalised, id FROM text")}
+        texts = list(run("SELECT normalised, id FROM text ORDER BY id"))
+        builder._texts = defaultdict(count(len(texts) + 1).__next__, texts)
+        builder._texts_written = len(texts)
         builder._known_lengths = np.array(old.lengths, dtype=np.int16)
         for p in properties:
             if (known := builder._iris.get(p)) is not None:
@@ -328,63 +337,60 @@ class ValueIndexBuilder:
             return known
         if len(self._spelt) >= _SPELT_MOST:
             self._spelt.clear()
-        known = self._spelt[text] = self._normalised_id(normalise(text))
-        return known
-
-    def _normalised_id(self, normalised: str) -> int:
-        known = self._texts.get(normalised)
-        if known is None:
-            known = self._texts[normalised] = len(self._texts) + 1
-            self._pending.append((known, normalised))
+        known = self._spelt[text] = self._texts[normalise(text)]
         return known
 
     def add(self, entries: Iterable[ValueEntry]) -> None:
         """Take entries; those longer than LONGEST are passed over."""
         with self._use():
-            rows = [
+            kept = [e for e in entries if len(e.text) <= LONGEST]
+            self._write(
                 (
-                    self._text_id(e.text),
-                    e.text,
-                    e.language,
-                    self._iri_id(e.datatype),
-                    self._iri_id(e.property),
-                    self._iri_id(e.subject_class),
-                    e.count,
-                    e.subject,
+                    [self._text_id(e.text) for e in kept],
+                    [e.text for e in kept],
+                    [e.language for e in kept],
+                    [self._iri_id(e.datatype) for e in kept],
+                    [self._iri_id(e.property) for e in kept],
+                    [self._iri_id(e.subject_class) for e in kept],
+                    [e.count for e in kept],
+                    [e.subject for e in kept],
                 )
-                for e in entries
-                if len(e.text) <= LONGEST
-            ]
-            self._write(rows)
+            )
 
     def number_texts(self, texts: Sequence[str]) -> list[int]:
         """Numbers of *texts* for ``add_numbered``; equal ones get the same, and so do those that normalise alike."""
         with self._use():
-            return list(map(self._normalised_id, normalise_all(texts)))
+            parts = (texts[at : at + _TEXTS_AT_ONCE] for at in range(0, len(texts), _TEXTS_AT_ONCE))
+            return [number for part in parts for number in map(self._texts.__getitem__, normalise_all(part))]
 
     def number_iris(self, iris: Iterable[str]) -> list[int]:
         """Numbers of *iris* for ``add_numbered``."""
         with self._use():
             return [self._iri_id(iri) for iri in iris]
 
-    def add_numbered(self, rows: Iterable[NumberedEntry]) -> None:
+    def add_numbered(self, columns: NumberedEntries) -> None:
         """Take entries whose texts and IRIs have been numbered; the same as ``add``, in less time."""
         with self._use():
-            self._write(rows)
+            self._write(columns)
 
-    def _write(self, rows: Iterable[NumberedEntry]) -> None:
-        self._insert("text", 2, self._pending)
-        self._pending.clear()
-        self._insert("entry", 8, rows)
+    def _write(self, columns: NumberedEntries) -> None:
+        new = list(islice(reversed(self._texts.items()), len(self._texts) - self._texts_written))
+        new.reverse()
+        self._insert("text", ([number for _, number in new], [text for text, _ in new]))
+        self._texts_written = len(self._texts)
+        self._insert("entry", columns)
 
-    def _insert(self, table: str, width: int, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add *rows* of *width* columns, many by one statement: two thirds of the time that one for each takes."""
-        at_once = _VARIABLES_MOST // width
-        row = f"({', '.join('?' * width)})"
-        rest = iter(rows)
-        while some := list(islice(rest, at_once)):
-            places = ", ".join([row] * len(some))  # all but the last statement are the same, and prepared once
-            self._connection.execute(f"INSERT INTO {table} VALUES {places}", list(chain.from_iterable(some)))
+    def _insert(self, table: str, columns: Sequence[Sequence[Any]]) -> None:
+        """Add the rows of *columns*, many by one statement: half of the time that one for each takes."""
+        width = len(columns)
+        cells: list[Any] = [None] * (width * len(columns[0]))
+        for i, column in enumerate(columns):
+            cells[i::width] = column
+        row, at_once = f"({', '.join('?' * width)})", _VARIABLES_MOST // width * width
+        for at in range(0, len(cells), at_once):
+            some = cells[at : at + at_once]
+            places = ", ".join([row] * (len(some) // width))  # all but the last statement are the same, and prepared once
+            self._connection.execute(f"INSERT INTO {table} VALUES {places}", some)
 
     def describe(self, class_: str | None, property_: str, summary: PairSummary) -> None:
         """Note what is known of a pair, once for each."""
@@ -420,11 +426,12 @@ class ValueIndexBuilder:
         for first in range(begin, last + 1, self._segment):  # one segment in memory at a time
             query = "SELECT id, normalised FROM text WHERE id >= ? AND id < ?"
             texts = self._connection.execute(query, (first, first + self._segment))
-            ids, folded = [], []
-            for i, normalised in texts:
+            ids: list[int] = []
+            folded: list[str] = []
+            while some := texts.fetchmany(_FOLDED_AT_ONCE):
                 self._require_open()
-                ids.append(i)
-                folded.append(without_marks(normalised))
+                ids += [i for i, _ in some]
+                folded += [n if n.isascii() else without_marks(n) for _, n in some]
             lengths[ids] = [len(f) for f in folded]
             self._connection.executemany(
                 "INSERT INTO posting VALUES (?, ?, ?, ?)",

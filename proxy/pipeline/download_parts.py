@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from proxy.errors import BackendError, BackendUnreachable
 from proxy.index.arrays import sorted_unique
-from proxy.index.build import IndexBuilder
+from proxy.index.build import IndexBuilder, Row
 from proxy.index.gather import NAMES_MOST, gather_descriptions, gather_hierarchy, gather_values, unnamed
 from proxy.index.gather_nodes import NodesOfParts
 from proxy.index.literals import named_by_iri
-from proxy.index.ntriples import NotNTriples, read
+from proxy.index.ntriples import NotNTriples, read_iri
 from proxy.index.parts import Part, numbers_of
 from proxy.index.values import ValueIndexBuilder
 from proxy.index.vocabulary import COMMENTS, LABELS, VocabularyBuilder
 from proxy.pipeline.asking import Asker, Progress
 from proxy.pipeline.download import Settings
 from proxy.pipeline.spool import Spool
+from proxy.query.term import Iri
 
 PART_MOST = 500_000
 """Triples in memory at a time, unless one property has more."""
@@ -136,8 +138,11 @@ class Spooled:
             for i in np.flatnonzero(has_none).tolist():
                 wanted[some[i][1]].append(some[i][0])
         for class_ in classes:
-            subjects = wanted[token_of[class_]][:limit]
-            values.add(named_by_iri([{"s": read(s)} for s in subjects], class_))
+            rows: list[Row] = []
+            for subject in wanted[token_of[class_]][:limit]:
+                with suppress(NotNTriples):  # which has left its part incomplete
+                    rows.append({"s": Iri(read_iri(subject))})
+            values.add(named_by_iri(rows, class_))
 
 
 async def download_in_parts(

@@ -6,12 +6,15 @@ import random
 
 import pytest
 
-from proxy.index.ntriples import NotNTriples, read, read_literals
+from proxy.index.ntriples import NotNTriples, read, read_iri, read_literals, require_nodes
 from proxy.query.term import Literal
 
 TEXTS = ["", "a", "Zoë", "𝔸 b", r"\"", r"\\", r"\n", r"\u00e9", r"\U0001F600", "x\u2028y", "x\x85y", "a'b", "^^<x>", "@en"]
 ENDINGS = ["", "@en", "@EN", "@de-CH", "^^<http://e/d>", r"^^<http://e/\u00e9>", "^^<http://www.w3.org/2001/XMLSchema#string>"]
-NONE = ['"a"b"', '"a', '"a"^^<>x', '"a"^^<http://e/ >', '"a"@', '"a"@1', '"\\q', '"a\\"', '"a"^^"b"']
+NONE = [
+    '"a\rb"', r'"\uD800"', r'"\U00110000"', '"a"b"', '"a',
+    '"a"^^<>x', '"a"^^<http://e/ >', '"a"@', '"a"@1', '"\\q', '"a\\"', '"a"^^"b"',
+]
 
 
 def alone(token: bytes) -> Literal:
@@ -42,3 +45,15 @@ def test_what_is_no_literal_is_an_error(token, others):
 def test_bytes_that_are_no_text_are_an_error():
     with pytest.raises(NotNTriples):
         read_literals([b'"a"', b'"\xff"'])
+
+
+@pytest.mark.parametrize("others", [[], [b"<http://e/a>"]])
+def test_nodes_that_pass_can_be_read(others):
+    """What no IRI may hold is let through, as stores have it; what cannot be read at all is an error, wherever it stands."""
+    for iri in ("http://e/{x}", "http://e/a|b", "http://e/é", 'http://e/"', r"http://e/\u00e9"):
+        token = f"<{iri}>".encode()
+        require_nodes([*others, token, *others])
+        assert read_iri(token) == iri.replace(r"\u00e9", "é")
+    for token in (b"<http://e/\xff>", rb"<http://e/\uD800>", b"<http://e/a b>", b"<http://e/a", b"_:", b"\xff", b"_:\xff"):
+        with pytest.raises(NotNTriples):
+            require_nodes([*others, token, *others])
