@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from proxy.nl.aggregating import counted_once, counts_itself, nested, of_those_having
 from proxy.nl.ir import Aggregate, Column, Having, Pattern, Query, Triple, alias
 from proxy.nl.patterns import Patterns
 from proxy.nl.plan import Plan, Shown, owner
@@ -86,7 +87,7 @@ def assemble(
         group_by.insert(0, node(plan.group.iri))
     if not columns and not plan.is_ask:
         return None
-    if _counts_itself(plan, tree, schema):
+    if counts_itself(plan, tree, schema):
         return None
     order: list[tuple[Column, bool]] = []
     limit = None
@@ -132,9 +133,13 @@ def assemble(
     has_joins = any(b.step.is_inverse for b in tree.branches)
     if not needs_group and not aggregated and has_joins and not order:
         is_distinct = True
-    columns = _once(columns)
+    columns = [counted_once(c, tree, nodes, group_by, schema) for c in _once(columns)]
+    shown_as = {(c.var, c.aggregate): c for c in columns}
+    order = [(shown_as.get((c.var, c.aggregate), c), is_descending) for c, is_descending in order]
+    if having is not None and aggregated and not group_by:
+        return of_those_having(plan, Query(pattern, tuple(columns), having=having), node)
     query = Query(pattern, tuple(columns), tuple(dict.fromkeys(group_by)), having, tuple(order), limit, is_distinct)
-    return query if plan.nested is None else _nested(query, plan)
+    return query if plan.nested is None else nested(query, plan)
 
 
 def _once(columns: Sequence[Column]) -> list[Column]:
@@ -152,17 +157,6 @@ def _is_entity(a: Attribute, schema: Schema, answer: Answer) -> bool:
     return answer is Answer.AS_WRITTEN and a in schema.relations
 
 
-def _counts_itself(plan: Plan, tree: Tree, schema: Schema) -> bool:
-    """Whether instances are sorted, or chosen, by how many of them there are, one by one: always 1."""
-    s, n = plan.sorting, plan.counted
-    sorts = s is not None and not isinstance(s.term, Attribute)
-    bounds = n is not None and not isinstance(n.term, Attribute)
-    if not (sorts or bounds) or len(tree.nodes) > 1:
-        return False
-    terms = [x.term for x in plan.shown if x.aggregate is None] + ([plan.group] if plan.group is not None else [])
-    return any(isinstance(t, ClassTerm) or t == schema.name_of(t.subject_class) or schema.is_unique(t) for t in terms)
-
-
 def _names_entity(schema: Schema, a: Attribute, plan: Plan) -> bool:
     """Whether grouping by *a* should group by its subject: true for names, false where *a* sorts the subjects into kinds."""
     if plan.group == a:
@@ -173,14 +167,6 @@ def _names_entity(schema: Schema, a: Attribute, plan: Plan) -> bool:
     if counted is not None and owner(counted) == a.subject_class:
         return False
     return schema.tells_apart(a)
-
-
-def _nested(query: Query, plan: Plan) -> Query | None:
-    """The aggregate over the groups of *query*: "the average number of calls of a ship"."""
-    counts = [c for c in query.columns if c.aggregate is Aggregate.COUNT]
-    if len(counts) != 1 or not query.group_by or query.order or query.having is not None:
-        return None
-    return replace(query, columns=tuple(counts), outer=plan.nested)
 
 
 def _absent(plan: Plan, walk: Tree | None, p: Patterns, subject: str, node: object) -> Pattern:

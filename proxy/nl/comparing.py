@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from proxy.nl.cursor import Cursor
-from proxy.nl.english import AGGREGATES, COMPARATIVES, UNITS
+from proxy.nl.english import AGGREGATES, COMPARATIVES, LEAD, UNITS
 from proxy.nl.ir import Aggregate, Operator
 from proxy.nl.sketch import Comparison, Slot
 from proxy.nl.words import STOPWORDS, stem
@@ -158,6 +158,15 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
         if words:
             cur.take(i, end)
             return Comparison(Operator.EQUAL, Slot(words, context, i, end), (number,), at=i), end
+    if (
+        cur.items[i].kind == "value"
+        and w[i + 1 : i + 3] in (["in", "their"], ["in", "its"], ["in", "the"], ["in", "his"], ["in", "her"])
+        and w[i + 3 : i + 4]
+        and stem(w[i + 3]) in _TEXTS
+    ):
+        # "have 'North' in their names"
+        cur.take(i, i + 4)
+        return Comparison(Operator.CONTAINS, Slot(w[i + 3], "", i + 3, i + 4), mentions=(cur.items[i].mention,), at=i), i + 4
     if w[i] in (
         "contains",
         "contain",
@@ -176,6 +185,7 @@ def comparison_at(cur: Cursor, i: int) -> tuple[Comparison, int] | None:
         "end",
         "ending",
         "like",
+        "letter",
     ):
         j = i + 1
         while (
@@ -253,6 +263,10 @@ def _scoped(cur: Cursor, i: int, j: int, op: Operator, named: str) -> tuple[Comp
 _SPELLED = frozenset("letter letters word substring phrase string character words".split())
 
 
+_TEXTS = frozenset("name title description label text comment detail".split())
+_ASKING = frozenset("which what".split())
+
+
 def _is_written_oddly(text: str) -> bool:
     """Whether *text* is quoted without quotation marks: in capitals, or with digits or marks inside."""
     return text.isupper() or any(not x.isalpha() for x in text)
@@ -273,15 +287,17 @@ def bound(
         cur.take(i, end)
         return Comparison(op, slot, (number,), at=i), end
     has_verb = begin < i and cur.w[i - 1] in ("have", "has", "had", "with")
-    if after and stem(after.split()[0]) in UNITS and words:
-        after, stop = "", end + 1
+    if after and stem(after.split()[0]) in UNITS and (words or inner):
+        after, end = "", end + 1
+        stop = end
     if words and inner and not after and cur.w[i].endswith("er") and inner != "date":
         # "towers are taller than 60 metres": the adjective names the attribute, what stands before has it.
         cur.take(i, max(end, stop))
         return Comparison(op, Slot(inner, words, i, end), (number,), at=i), stop
     if words and not has_verb and not (after and not words):
         slot = Slot(f"{words} {inner}".strip(), after, begin, i)
-        start = begin
+        # "Which parcels weigh more than 5 kg": the words say what is asked for, too.
+        start = i if begin and cur.w[begin - 1] in _ASKING and all(x in LEAD for x in cur.w[:begin]) else begin
         if after and cur.w[end : end + 1] and cur.w[end] not in STOPWORDS:
             slot = replace(slot, words=after if not words or is_subject(cur, begin) else words)
         cur.take(start, end)

@@ -18,6 +18,8 @@ from proxy.query.term import RDF_LANG_STRING, XSD, XSD_STRING, Literal
 SCOPED = -2
 """In place of a mention: what stands behind this comparison describes what it compares with."""
 TEXT_OPERATORS = (Operator.CONTAINS, Operator.STARTS, Operator.ENDS)
+_SAID_OUTRIGHT = 0.5
+"""Score from which the words next to a value are taken to name what it stands for."""
 _SAID = {"average": Aggregate.AVG, "mean": Aggregate.AVG, "total": Aggregate.SUM, "sum": Aggregate.SUM}
 
 
@@ -82,6 +84,11 @@ class Conditions:
                 literal = replace(literal, datatype=RDF_LANG_STRING)
             if a not in best or best[a].score < score:
                 best[a] = Choice("value", Condition(a, operator, (literal,)), score, k)
+            for relation in self.schema.relations_to(a):
+                said = min(1.0, near.get(relation, 0.0))
+                score = 0.55 * match + 0.3 * said + 0.12 * anchored.get(relation.subject_class, 0.0)
+                if said > _SAID_OUTRIGHT and (relation not in best or best[relation].score < score):
+                    best[relation] = Choice("value", Condition(relation, operator, (literal,)), score, k)
         out = sorted(best.values(), key=lambda c: -c.score)[:6]
         if not out:
             text = Literal(mention.text)

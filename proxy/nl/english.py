@@ -84,7 +84,7 @@ PAIRED = frozenset(
     source destination home away old new begin minimum maximum checking savings""".split()
 )
 FURTHER = frozenset("number average total maximum minimum count mean sum".split())
-NEGATIONS = frozenset("not no never without neither nor except excluding n't cannot".split())
+NEGATIONS = frozenset("not no non never nothing without lack lacks lacking neither nor except excluding n't cannot".split())
 UNITS = frozenset(
     """year month week day hour minute second dollar euro pound percent kg gram kilogram ton tonne km meter metre kilometer
     kilometre centimeter centimetre foot inch mile litre liter knot""".split()
@@ -98,3 +98,5 @@ FILLERS = frozenset(
 """What may stand between two things to be shown."""
 WHEN_AND_WHERE: Mapping[str, str] = {"when": "date", "where": "location"}
 """Question words → the attribute that they ask for."""
+ALSO_NOUNS = frozenset("state report display search".split())
+"""Verbs of request that are nouns behind an article."""

@@ -6,20 +6,20 @@ Bounded: a slot keeps a few readings, combinations are visited best first up to 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from proxy.nl.anchors import Anchor, anchors
 from proxy.nl.assemble import assemble
 from proxy.nl.conditions import Conditions
 from proxy.nl.coverage import Coverage
 from proxy.nl.features import features
-from proxy.nl.ir import Aggregate, Query
+from proxy.nl.ir import Query
 from proxy.nl.linking import Linker, ValueMention
 from proxy.nl.plan import Plan
 from proxy.nl.planning import Planner
 from proxy.nl.policy import Answer
 from proxy.nl.requirements import NONE, Requirements
-from proxy.nl.schema import ClassTerm, Schema
+from proxy.nl.schema import Schema
 from proxy.nl.size import is_heavy
 from proxy.nl.sketch import Item, Sketch
 from proxy.nl.tree import Tree, connect
@@ -86,7 +86,7 @@ class Enumerator:
             for plan, scores in planner.plans(sketch):
                 if not requirements.admit(plan):
                     continue
-                for candidate in self._variants(_Read(items, named, sketch, rank, coverage), plan, scores):
+                for candidate in self._joined(_Read(items, named, sketch, rank, coverage), plan, scores):
                     if candidate.query not in seen and requirements.admit_query(candidate.query):
                         seen.add(candidate.query)
                         out.append(candidate)
@@ -117,19 +117,6 @@ class Enumerator:
                 for s in near.near(i):
                     texts.add(s.words)
         self.linker.encode(sorted(texts))
-
-    def _variants(self, read: _Read, plan: Plan, scores: dict[str, float]) -> Iterator[Candidate]:
-        """The joins of *plan*, and of the same counting different instances where a join may repeat them."""
-        for candidate in self._joined(read, plan, scores):
-            yield candidate
-            counts = [
-                s for s in plan.shown if s.aggregate is Aggregate.COUNT and isinstance(s.term, ClassTerm) and not s.is_distinct
-            ]
-            if counts and len(candidate.query.pattern.triples) > 1 and candidate.features["nodes"] > 1:
-                shown = tuple(replace(s, is_distinct=True) if s in counts else s for s in plan.shown)
-                distinct = replace(plan, shown=shown)
-                yield from self._joined(read, distinct, scores | {"count_distinct_class": 1.0})
-                return
 
     def _joined(self, read: _Read, plan: Plan, scores: dict[str, float]) -> Iterator[Candidate]:
         classes = plan.classes()

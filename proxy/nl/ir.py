@@ -35,6 +35,7 @@ class Operator(StrEnum):
     STARTS = "starts with"
     ENDS = "ends with"
     LANGUAGE = "language"
+    PRESENT = "present"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,13 @@ class Linker:
             self.schema_stems.update(stems(e.words))
         self._verbs = frozenset(s[:_VERB] for s in self.schema_stems - nouns if len(s) >= _VERB)
         self._spellings = sorted(self.schema_stems)
+        self._run_together = {
+            "".join(parts[:-1]) + stem(parts[-1]): parts
+            for words in (*(c.words for c in self.classes), *(a.words for a in self.attributes if a not in schema.relations))
+            for w in words
+            if 1 < len(parts := normalise(w).split()) <= _LONGEST_ALIAS
+        }
+        """Names of several words, written as one ("dataset") → their words."""
         self.heads = self._only_heads()
         self._labels: dict[str, Labels] = {}
         spoken = [*(c.words for c in self.classes), *(a.words for a in self.attributes), *((e.words,) for e in schema.edges)]
@@ -137,6 +144,7 @@ class Linker:
         language: of the question, where it is not English; its words of grammar come out in English.
         """
         tokens = tokenize(text)
+        tokens = [t for i, t in enumerate(tokens) if t.text not in _CURRENCIES or not _is_amount(tokens, i)]
         if language is not None:
             tokens = language.canonical(tokens, self._labels_in(language))
         mentions: list[ValueMention] = []
@@ -156,7 +164,11 @@ class Linker:
                 start, end = gram[0].start, gram[-1].end
                 if any(s < end and start < e for s, e in taken) or not self._may_be_value(gram, i):
                     continue
-                if entries := self._entries(text[start:end], is_fuzzy=False):
+                entries = self._entries(text[start:end], is_fuzzy=False)
+                if not entries and size > 1 and (one := stem(gram[-1].lower)) != gram[-1].lower:
+                    # "plum cakes" are each a "plum cake"
+                    entries = self._entries(text[start : gram[-1].start] + one, is_fuzzy=False)
+                if entries:
                     mentions.append(ValueMention(text[start:end], start, end, entries))
                     taken.append((start, end))
         for size in range(min(_LONGEST_ALIAS, len(tokens)), 0, -1):
@@ -168,10 +180,13 @@ class Linker:
                     mentions.append(ValueMention(text[start:end], start, end, entries))
                     taken.append((start, end))
         tokens = [
-            t
-            if any(s < t.end and t.start < e for s, e in taken) or (i and tokens[i - 1].text[0].isdigit())
-            else self._as_known(t, i)
+            known
             for i, t in enumerate(tokens)
+            for known in (
+                [t]
+                if any(s < t.end and t.start < e for s, e in taken) or (i and tokens[i - 1].text[0].isdigit())
+                else self._as_known(t, i)
+            )
         ]  # behind a number, a unit says what it counts in
         for start, end in self._names(tokens, taken):
             entries = self._entries(text[start:end], is_fuzzy=True)
@@ -246,15 +261,21 @@ class Linker:
                     found.setdefault(short, []).append(entry)
         return found
 
-    def _as_known(self, token: Token, position: int) -> Token:
-        """*token*, or the word of the vocabulary that it is another spelling of: a unit, or a typing error that is no word."""
-        word = token.lower
-        if stem(word) in self.schema_stems or word in STOPWORDS or not word.isalpha():
-            return token
+    def _as_known(self, token: Token, position: int) -> list[Token]:
+        """*token*, or the words of the vocabulary that it is another spelling of: written together or with a hyphen, a unit, or
+        a typing error that is no word."""
+        word = token.lower.replace("-", "")
+        if stem(token.lower) in self.schema_stems or word in STOPWORDS or not word.isalpha():
+            return [token]
+        if word != token.lower and stem(word) in self.schema_stems:
+            return [Token(word, token.start, token.end)]
+        if (parts := self._run_together.get(stem(word))) is not None:
+            starts = list(itertools.accumulate((len(p) for p in parts[:-1]), initial=token.start))
+            return [Token(p, s, e) for p, s, e in zip(parts, starts, [*starts[1:], token.end], strict=True)]
         known = in_vocabulary(word, self.schema_stems)
         if known is None and not (self.schema.splitter.knows(word) or (position and token.text[0].isupper())):
             known = corrected(stem(word), self._spellings)
-        return token if known is None else Token(known, token.start, token.end)
+        return [token if known is None else Token(known, token.start, token.end)]
 
     def _is_data(self, entry: ValueEntry) -> bool:
         """Whether the value belongs to an instance: labels of classes and properties are vocabulary."""
@@ -335,6 +356,20 @@ class Linker:
         links.sort(key=lambda x: -x.score)
         return links[:limit]
 
+    def without_verb(self, words: str) -> str:
+        """*words* without a verb at their end, where what is left names a class: "operas" of "operas premiered"."""
+        parts = words.split()
+        for n in range(len(parts) - 1, 0, -1):
+            verb, noun = parts[n], frozenset(stems(" ".join(parts[:n])))
+            if any(noun == own for sets in self._class_stems.values() for own in sets):
+                is_verb = verb.endswith("ed") or stem(verb)[:_VERB] in self._verbs or self._is_verb_of(verb)
+                return " ".join(parts[:n]) if is_verb and stem(verb) not in self.schema_stems else words
+        return words
+
+    def _is_verb_of(self, word: str) -> bool:
+        """Whether *word* is the verb of an attribute's noun: "weigh", of "weight"."""
+        return len(word) >= _VERB and any(s.startswith(word) and len(s) <= len(word) + 1 for s in self.schema_stems - {word})
+
     def attribute_links(self, slot: Slot, limit: int = 8) -> list[Link]:
         """Attributes that the words of *slot* may mean, with and without its context."""
         wanted = frozenset(stems(slot.words))
@@ -390,6 +425,14 @@ _OPERATOR_WORDS = frozenset(
     ascending descending alphabetical names name top common popular first last use used using belong belongs located called
     named compute calculate id ids code codes date dates year type least best every least year years""".split()
 )
+
+
+_CURRENCIES = frozenset("$€£¥")
+
+
+def _is_amount(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a number is next to token *i*, a currency sign: "$60", "60 €"."""
+    return any(0 <= k < len(tokens) and tokens[k].text[0].isdigit() for k in (i - 1, i + 1))
 
 
 _VERB = 5

@@ -11,6 +11,9 @@ from proxy.nl.english import AGGREGATES, DIMENSIONS, MOST_ADJECTIVES
 from proxy.nl.ir import Aggregate
 from proxy.nl.sketch import Ordering, Slot
 
+BY_COUNT = "count"
+"""In place of an adjective: "ordered by count", the one that is shown."""
+
 
 def sorting(cur: Cursor) -> Ordering | None:
     text = " ".join(cur.w)
@@ -119,7 +122,7 @@ def sorting(cur: Cursor) -> Ordering | None:
         cur.take(start, stop)
         if words or slot.context:
             return Ordering(replace(slot, words=words or slot.context), descending, None)
-        return Ordering(None, descending, None)
+        return Ordering(None, descending, None, BY_COUNT if slot.aggregate is Aggregate.COUNT else "")
     return None
 
 
@@ -144,19 +147,23 @@ def grouping(cur: Cursor) -> Slot | None:
             start = i + 1
         elif (
             w in ("for", "of", "in", "by")
-            and nxt in ("different", "all")
+            and nxt in ("different", "all", "the")
             and cur.w[i + 2 : i + 3] in (["different"], ["the"])
-            and "many" in cur.w
+            and (nxt, cur.w[i + 2]) != ("the", "the")
+            and ("many" in cur.w or (nxt == "the" and w != "of" and can_measure))
         ):
             start = i + 3
-        elif w in ("for", "in", "by", "across", "of", "from") and nxt == "different" and can_measure and w != "of":
+        elif (
+            w in ("for", "in", "by", "across", "of", "from") and nxt == "different" and can_measure
+            and (w != "of" or any(x in _MEASURED for x in cur.w[:i]))
+        ):  # fmt: skip
             start = i + 2
         if start is None:
             continue
         while start < len(cur.w) and cur.w[start] in ("of", "the", "different", "distinct"):
             start += 1
         words, context, end = cur.phrase(start)
-        if not words:
+        if not words or (w in ("each", "every") and not can_measure and "'s" in cur.w[start:end]):
             continue
         cur.take(i, end)
         return Slot(words, context, start, end)
@@ -173,6 +180,7 @@ def _asked_for(cur: Cursor, before: int) -> int | None:
 
 
 _ASKING = frozenset("which what the list show find give name".split())
+_MEASURED = frozenset("average mean maximum minimum max min highest lowest".split())
 _MEASURES = frozenset("many much number numbers count counts amount most fewest least common top rate".split())
 
 
@@ -241,7 +249,7 @@ def superlative(cur: Cursor) -> Ordering | None:
         limit = 1
         number = cur.number_at(i - 1)
         j = i + 1
-        if number is not None and 1 < number < 1000:
+        if number is not None and 1 < number < 1000 and w[j : j + 1] not in (["recently"], ["often"], ["frequently"]):
             limit = int(number)
         elif word == "top" and (number := cur.number_at(j)) is not None:
             limit, j = int(number), j + 1

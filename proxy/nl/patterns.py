@@ -154,6 +154,8 @@ class Patterns:
             self.triples.append(Triple(node, a.path[0], c.literals[0]))
             return
         var = self.attribute(node, a)
+        if c.operator is Operator.PRESENT:
+            return
         if c.otherwise is not None:
             first, other = (
                 Filter(var, x.operator, tuple(number_literal(n) for n in x.numbers), is_text_number=a.is_text_number)

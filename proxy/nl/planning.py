@@ -10,14 +10,17 @@ from proxy.nl.anchors import Anchor
 from proxy.nl.conditions import SCOPED, TEXT_OPERATORS, Conditions
 from proxy.nl.ir import Aggregate, Operator
 from proxy.nl.linking import Linker, ValueMention
+from proxy.nl.ordering import BY_COUNT
 from proxy.nl.plan import Condition, CountCondition, Plan, Shown, Sorting, owner
 from proxy.nl.readings import Choice, Readings
 from proxy.nl.schema import Attribute, ClassTerm, Schema
-from proxy.nl.sketch import EVERYTHING, Item, Sketch
+from proxy.nl.sketch import EVERYTHING, Item, Sketch, Slot
 from proxy.nl.variants import Places, variants
 from proxy.nl.words import STOPWORDS, stems
 
 _ATTRIBUTES_MOST = 20
+_NAMED = 0.5
+"""Score from which words are taken to name an attribute that is to be absent."""
 
 
 @dataclass(slots=True)
@@ -96,7 +99,10 @@ class Planner:
         sorting = next((c.value for c in chosen if isinstance(c.value, Sorting)), None)
         if any(c.value == "shown" for c in chosen) and shown:
             first = shown[0].term if isinstance(shown[0].term, Attribute) else self.schema.name_of(shown[0].term.iri)
-            if first is not None and sketch.order is not None:
+            count = next((s.term for s in shown if s.aggregate is Aggregate.COUNT), None)
+            if sketch.order is not None and sketch.order.adjective == BY_COUNT and count is not None:
+                sorting = Sorting(count, sketch.order.is_descending, None, Aggregate.COUNT)
+            elif first is not None and sketch.order is not None:
                 sorting = Sorting(first, sketch.order.is_descending, None)
         group = next((c.value for c in chosen if c.part == "group" and c.value is not None), None)
         counted = next((c.value for c in chosen if isinstance(c.value, CountCondition)), None)
@@ -198,6 +204,9 @@ class Planner:
                 yield base, scores
             return
         positives = tuple(a.class_ for a in before)
+        for a, score in self._lacked(held, negated_at) if not absent else ():
+            lacked = (Condition(a, Operator.PRESENT),)
+            yield replace(base, anchors=positives, absent=lacked), scores | {"absent_guess": 1.0 - score}
         if after:
             yield replace(base, anchors=positives, absent_class=after[0].class_), scores
         elif absent:
@@ -220,6 +229,16 @@ class Planner:
                     )
             for class_ in sorted(near)[:3]:
                 yield replace(base, anchors=positives, absent_class=class_), scores | {"absent_guess": 1.0}
+
+    def _lacked(self, held: Sequence[str], negated_at: int) -> list[tuple[Attribute, float]]:
+        """Attributes of the classes *held* that the words behind the negation name and that not every instance has."""
+        words = " ".join(i.lower for i in self.items if i.start > negated_at and i.kind == "word" and i.lower not in STOPWORDS)
+        links = self.linker.attribute_links(Slot(words), 6) if words else []
+        return [
+            (x.term, x.score) for x in links
+            if isinstance(x.term, Attribute) and x.term.subject_class in held[:1] and x.score >= _NAMED and not x.term.operator
+            and x.term.count < self.schema.classes[x.term.subject_class].instances
+        ][:2]  # fmt: skip
 
     def _everything(self, class_: ClassTerm) -> tuple[Shown, ...]:
         """All that instances have, what not every one has by OPTIONAL; what names them comes first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from proxy.nl.anchors import Anchor
@@ -12,6 +12,13 @@ from proxy.nl.linking import Link, Linker
 from proxy.nl.plan import Shown, Sorting, owner
 from proxy.nl.schema import Attribute, ClassTerm, Schema
 from proxy.nl.sketch import Item, Sketch, Slot
+from proxy.nl.words import stems
+
+_SAYING: Mapping[Aggregate | None, frozenset[str]] = {
+    Aggregate.SUM: frozenset({"total", "sum"}), Aggregate.AVG: frozenset({"average", "mean"}),
+    Aggregate.MAX: frozenset({"maximum", "max", "highest"}), Aggregate.MIN: frozenset({"minimum", "min", "lowest"}),
+}  # fmt: skip
+"""Words by which the name of an attribute says that it is an aggregate already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,7 @@ class Readings:
     def shown(self, slot: Slot, sketch: Sketch, part: str) -> list[Choice]:
         """What *slot* may show: an attribute, the instances of a class, or their number."""
         out: list[Choice] = []
+        slot = replace(slot, words=self.linker.without_verb(slot.words))
         classes = self.linker.class_links(slot.words) if slot.words else []
         attributes = self.linker.attribute_links(slot) if slot.words else []
         anchored = {a.class_: a.score for a in self.anchors}
@@ -75,10 +83,12 @@ class Readings:
                 for link in classes[:2]:
                     if link.score > 0.8 and isinstance(link.term, ClassTerm):
                         out.append(Choice(part, Shown(link.term, Aggregate.COUNT), link.score - 0.1))
+            out += [Choice(part, Shown(a), 0.98) for a in self._already(slot)]
         else:
             for link in attributes[:7]:
-                if link.score >= 0.25:
-                    out.append(Choice(part, Shown(link.term), link.score + bonus(link.term)))
+                fit = self._fits(slot, link.term)
+                if link.score * fit >= 0.25:
+                    out.append(Choice(part, Shown(link.term), link.score * fit + bonus(link.term)))
             for link in classes[:3]:
                 if link.score >= 0.45 and isinstance(link.term, ClassTerm):
                     out.append(Choice(part, Shown(link.term), link.score + bonus(link.term) - 0.04))
@@ -87,6 +97,26 @@ class Readings:
         for c in out:
             best.setdefault(c.value, c)
         return list(best.values())[:7]
+
+    def _already(self, slot: Slot) -> list[Attribute]:
+        """Attributes whose own name says the aggregate: "the total points" of what has a number called so."""
+        said = set(stems(slot.words))
+        found = []
+        for link in self.linker.attribute_links(slot):
+            own = set(stems(link.term.words[0])) if isinstance(link.term, Attribute) else set()
+            if isinstance(link.term, Attribute) and said <= own and (own - said) & _SAYING.get(slot.aggregate, frozenset()):
+                found.append(link.term)
+        return found
+
+    @staticmethod
+    def _fits(slot: Slot, term: Attribute | ClassTerm) -> float:
+        """1 where *term* is of the kind that "when" or "where" asks for, as far as datatype and name tell; less if not."""
+        if not slot.asks or not isinstance(term, Attribute):
+            return 1.0
+        is_time = term.is_temporal or bool({"year", "date", "time"} & set(stems(term.words[0])))
+        if slot.asks == "when":
+            return 1.0 if is_time else 0.5
+        return 0.5 if is_time or term.is_number else 1.0
 
     def _computed(self, slot: Slot, part: str) -> list[Choice]:
         """Two numbers of one thing, combined."""
@@ -135,7 +165,8 @@ class Readings:
                 out.append(Choice("order", Sorting(link.term, descending, order.limit, slot.aggregate), link.score))
             if slot.aggregate is Aggregate.COUNT:
                 for link in links[:3]:
-                    if "number" in link.term.words[0] and isinstance(link.term, Attribute) and link.term.is_number:
+                    is_stored = any("number" in w.split() for w in link.term.words)
+                    if is_stored and isinstance(link.term, Attribute) and link.term.is_number:
                         out.append(Choice("order", Sorting(link.term, order.is_descending, order.limit), link.score + 0.05))
             if order.may_count and slot.aggregate in (None, Aggregate.COUNT):
                 for link in self.linker.class_links(slot.words, 3):
@@ -161,6 +192,7 @@ class Readings:
     def group(self, slot: Slot) -> list[Choice]:
         """What *slot* may group by."""
         out = []
+        slot = replace(slot, words=self.linker.without_verb(slot.words))
         for link in self.linker.attribute_links(slot, 5):
             if link.score > 0.4:
                 out.append(Choice("group", link.term, link.score))

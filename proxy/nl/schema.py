@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
 from proxy.index.support import SupportIndex
 from proxy.index.values import ValueEntry
 from proxy.nl.arithmetic import measures
@@ -39,6 +41,8 @@ _KEY_WORDS = frozenset("id identifier ref reference code key number no".split())
 """Words of an edge that say only that it refers."""
 SELF = ""
 """In place of a property: the node itself, by its IRI."""
+_IRI = XSD + "anyURI"
+"""In place of a datatype: IRIs that have no class, such as web pages, and items that the graph does not describe."""
 _WALKS_MOST = 50_000
 """Pairs of classes whose walks are remembered."""
 NAME_WORDS = ("name", "title", "full name", "label")
@@ -133,7 +137,6 @@ class Schema:
         }
         literal: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         edges: dict[tuple[str, str, str], int] = {}
-        into: dict[str, int] = defaultdict(int)
         datatypes = {k.datatype for k in index.kinds if k.datatype is not None}
         for (sc, p, oc), n in index.matrix.items():
             if sc is None or sc not in self.classes or p == index.class_predicate:
@@ -142,17 +145,25 @@ class Schema:
                 literal[sc, p][oc or ""] = n
             elif oc is not None and oc in self.classes:
                 edges[sc, p, oc] = n
-                into[oc] += n
+            elif oc is None and not p.startswith(skip):
+                literal[sc, p][_IRI] = n
         self.edges = [Edge(s, p, o, self.property_words(p)[0], n) for (s, p, o), n in sorted(edges.items())]
         self.attributes: list[Attribute] = []
+        leads: dict[tuple[str, str], int] = defaultdict(int)
+        for (c, p, _), n in edges.items():
+            leads[c, p] += n
         for (c, p), types in sorted(literal.items()):
+            if types.get(_IRI, 0) < leads[c, p] or (len(types) == 1 and _IRI in types and p in NAMING):
+                types.pop(_IRI, None)  # a few of many objects that are described have no class
+            if not types:
+                continue
             datatype = max(sorted(types), key=lambda t: types[t])
             is_text_number = datatype not in NUMERIC | TEMPORAL and values is not None and self._all_numbers(values, c, p)
             self.attributes.append(Attribute(c, (p,), datatype, self.property_words(p), sum(types.values()), is_text_number))
         self._languages_at: dict[tuple[str, str], frozenset[str]] = {}
         self._walks: dict[tuple[str, str, int, int], list[tuple[Step, ...]]] = {}
         self._names_at: dict[Attribute, Attribute] = {}
-        self._compose(into)
+        self._compose(self._into())
         self._relate()
         for held in list(self.attributes_of.values()):
             self.attributes += measures(held)
@@ -186,6 +197,16 @@ class Schema:
     def is_unique(self, a: Attribute) -> bool:
         """Whether hardly any two instances share a value of *a*."""
         return len(a.path) == 1 and (self.distinct(a) or 0) >= 0.97 * self.classes[a.subject_class].instances
+
+    def _into(self) -> Mapping[str, int]:
+        """Class → triples that lead to its instances. By kinds: a subject of several classes counts once."""
+        index, totals = self.index, dict[str, int]()
+        weights = np.where(index.property == index.property_id(index.class_predicate), 0, index.count)
+        by_kind = np.bincount(index.object, weights=weights, minlength=len(index.kinds))
+        for kind, n in zip(index.kinds, by_kind.tolist(), strict=True):
+            for c in kind.classes:
+                totals[c] = totals.get(c, 0) + int(n)
+        return totals
 
     def _compose(self, into: Mapping[str, int]) -> None:
         """Add paths through nodes that only carry a value: each is owned by one subject and leads to literals alone."""
@@ -236,6 +257,23 @@ class Schema:
         self.attributes += found
         self.relations = frozenset(found)
         self.__dict__.pop("attributes_of", None)  # it was needed for the names, and lacks what has just been found
+
+    def relations_to(self, name: Attribute) -> Sequence[Attribute]:
+        """The relations that lead to what *name* names and that no join says as well: from its own class to itself, and where
+        several lead there from one class."""
+        return self._alone.get((name.subject_class, name.path), ())
+
+    @cached_property
+    def _alone(self) -> Mapping[tuple[str, tuple[str, ...]], Sequence[Attribute]]:
+        between: dict[tuple[str, str], int] = defaultdict(int)
+        for e in self.edges:
+            between[e.subject_class, e.object_class] += 1
+        found: dict[tuple[str, tuple[str, ...]], list[Attribute]] = defaultdict(list)
+        for relation, name in self._names_at.items():
+            ends = relation.subject_class, name.subject_class
+            if ends[0] == ends[1] or between[ends] > 1:
+                found[name.subject_class, name.path].append(relation)
+        return found
 
     def language_of(self, a: Attribute, wanted: str = "en") -> str | None:
         """The language *wanted*, or else English, where every instance has *a* in it and in others; None: show it as it is."""
@@ -321,7 +359,7 @@ class Schema:
         best: tuple[float, Attribute] | None = None
         own = {w for t in self.classes[class_].words for w in (t, f"{t} name", f"{t} title", f"{t} full name")}
         for a in self.attributes_of.get(class_, ()):
-            if a.is_number and a.path != (RDFS_LABEL,):
+            if (a.is_number and a.path != (RDFS_LABEL,)) or a.datatype == _IRI:
                 continue
             score = 0.0
             if a.path == (RDFS_LABEL,):
@@ -403,7 +441,7 @@ class Schema:
             seen = {source, *(s.target for s in walk)}
             for step in self._steps.get(here, ()):
                 nxt = step.target
-                if nxt in self.value_classes or (nxt in seen and nxt != target):
+                if nxt != target and (nxt in self.value_classes or nxt in seen):
                     continue
                 if walk and step.edge == walk[-1].edge:
                     continue

@@ -6,10 +6,23 @@ from dataclasses import replace
 
 from proxy.nl.arithmetic import operation
 from proxy.nl.cursor import Cursor
-from proxy.nl.english import AGGREGATES, BREAKS, FILLERS, FURTHER, HOW, LEAD, PAIRED, VERBS_OF_REQUEST, WHEN_AND_WHERE
+from proxy.nl.english import (
+    AGGREGATES,
+    ALSO_NOUNS,
+    BREAKS,
+    FILLERS,
+    FURTHER,
+    HOW,
+    LEAD,
+    PAIRED,
+    VERBS_OF_REQUEST,
+    WHEN_AND_WHERE,
+)
 from proxy.nl.ir import Aggregate
 from proxy.nl.sketch import Ordering, Slot
 from proxy.nl.words import STOPWORDS
+
+_BEFORE_ASKING = frozenset("in at on from for to of by with under".split())
 
 
 def select(cur: Cursor, superlative: Ordering | None) -> tuple[Slot, ...]:
@@ -59,7 +72,13 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
     w, n = cur.w, len(cur.w)
     i = start
     lead = ""
+    if w[i] in _BEFORE_ASKING and i + 1 < n and w[i + 1] in ("how", "which", "what"):
+        # "In how many cities …"
+        cur.used[i] = True
+        i += 1
     while i < n and (w[i] in LEAD or cur.items[i].kind == "mark" or cur.used[i]) and not (w[i] == "how"):
+        if w[i] in ALSO_NOUNS and i and w[i - 1] in ("the", "a", "their", "its", "each", "every"):
+            break
         if cur.used[i] and i > start and w[i] not in LEAD:
             pass
         lead = w[i] if w[i] in ("who", "which", "what", "count", "whose") else lead
@@ -95,7 +114,7 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
         while i < n and w[i] in ("is", "are", "was", "were", "did", "does", "do", "the", "a", "an"):
             i += 1
         words, context, end = cur.phrase(i)
-        return [Slot(WHEN_AND_WHERE[asked], f"{words} {context}".strip(), i, end)]
+        return [Slot(WHEN_AND_WHERE[asked], f"{words} {context}".strip(), i, end, asks=asked)]
     if lead == "count":
         words, context, end = cur.phrase(i)
         cur.take(i, end)
@@ -144,7 +163,7 @@ def clause(cur: Cursor, start: int) -> list[Slot]:
             stored = bool(set(pending) & {Aggregate.AVG, Aggregate.MIN, Aggregate.MAX})
             if not stored:
                 pending = [Aggregate.SUM] if w[i] == "amount" and pending == [Aggregate.SUM] else [Aggregate.COUNT]
-            prefix = "number of " if stored else ""
+            prefix = ("amount of " if w[i] == "amount" else "number of ") if stored else ""
             cur.take(i, i + 2)
             i += 2
             while i < n and w[i] in ("the", "all", "different", "distinct", "unique", "total"):

@@ -31,8 +31,8 @@ class Item:
 class Slot:
     """Words that stand for an attribute or a class. *context*: the words after "of". *at*, *to*: item positions, half open.
 
-    operator, other: the words are combined with *other* words by +, -, * or /. nested: an aggregate of
-    the numbers that *aggregate* gives.
+    operator, other: the words are combined with *other* words by +, -, * or /. nested: an aggregate of the numbers that
+    *aggregate* gives. asks: the question word, "when" or "where", that says what kind of thing is asked for.
     """
 
     words: str
@@ -44,6 +44,7 @@ class Slot:
     operator: str = ""
     other: str = ""
     nested: Aggregate | None = None
+    asks: str = ""
 
 
 @dataclass(frozen=True, slots=True)

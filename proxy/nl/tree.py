@@ -28,6 +28,22 @@ class Tree:
         """The first node of *class_*."""
         return self.nodes.index(class_) if class_ in self.nodes else None
 
+    def repeats(self, node: int, schema: Schema) -> bool:
+        """Whether an instance at position *node* may be in several solutions: an edge leads away from it to more than one."""
+        reached, ahead = {node}, [node]
+        while ahead:
+            here = ahead.pop()
+            for b in self.branches:
+                there = b.target if b.source == here else b.source
+                if here not in (b.source, b.target) or there in reached:
+                    continue
+                edge, is_inverse = b.step.edge, b.step.is_inverse == (b.source == here)
+                if is_inverse or edge.count > schema.classes[edge.subject_class].instances:
+                    return True
+                reached.add(there)
+                ahead.append(there)
+        return False
+
     def extended(self, source: int, walk: Sequence[Step]) -> Tree:
         """With *walk* attached at *source*; every node of it is new."""
         nodes, branches, here = list(self.nodes), list(self.branches), source

@@ -96,6 +96,8 @@ def _condition(c: Condition, schema: Schema, subject: str) -> str:
         return f"with {name} " + " or ".join(f"{_COMPARED[x.operator]} {x.numbers[0]:g}" for x in (c, c.otherwise))
     if c.periods:
         return f"with {name} {_COMPARED[c.operator]} {' and '.join(p.first + p.moment for p in c.periods)}"
+    if c.operator is Operator.PRESENT:
+        return name
     values = " or ".join([x.lexical for x in c.literals] or [f"{n:g}" for n in c.numbers])
     joint = "" if c.operator in (Operator.EQUAL, Operator.IN) else f"{_COMPARED[c.operator]} "
     return f"with {name} {joint}{values}"

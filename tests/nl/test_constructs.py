@@ -46,6 +46,8 @@ QUESTIONS = [
     ("Which shelf has the largest number of boxes?", {("Low",)}),
     ("What are the highest and lowest weights of boxes?", {("30", "1")}),
     ("Which shelves have more than two boxes?", {("Low",)}),
+    ("How many shelves have at least two boxes?", {("2",)}),
+    ("Count the shelves with more than 2 boxes.", {("1",)}),
     ("Which boxes have a weight greater than that of all boxes with colour blue?", {("Alpha",), ("Delta",)}),
 ]
 
