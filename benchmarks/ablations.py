@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What each part of the question engine is worth, and what a user's own pairs add, on graphs that nothing was fitted on.
 
-    ablations.py parts GRAPHS gate.jsonl… [--fold N] [--every N] [--graphs N] [-o runs.json]
+    ablations.py parts GRAPHS [gate.jsonl…] [--fold N] [--every N] [--graphs N] [-o runs.json]
     ablations.py pairs GRAPHS gate.jsonl… [--kg NAME …] [--sizes 0 20 50 100]
 
 *parts* asks with everything, and with one part left out at a time (``sparlance eval --without``): ranking and gate are fitted
-on the other folds of *gate.jsonl* (gate.py collect). *pairs* puts pairs of the graph itself into its memory and asks others of
-them, once with no template of a query in both, once drawn at random, so that paraphrases may be in both.
+on the other folds of *gate.jsonl* (gate.py collect). Without any such file all GRAPHS are asked, with the ranking and the gate
+of the package; that is fair for graphs that these were not fitted on. *pairs* puts pairs of the graph itself into its memory
+and asks others of them, once with no template of a query in both, once drawn at random, so that paraphrases may be in both.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from proxy.evaluation.parts import Part
 from proxy.evaluation.questions import GoldQuestion, from_records
 from proxy.evaluation.report import Outcome, compare, percentile
 from proxy.nl.engine import Proposal, QuestionEngine, Tell
-from proxy.nl.gate import Gate, Gates
+from proxy.nl.gate import Gate, Gates, shipped_gates
 from proxy.nl.memory import Confirmed, Memory
 from proxy.nl.onnx import OnnxEncoder
-from proxy.nl.ranker import Ranker
+from proxy.nl.ranker import Ranker, shipped_ranker
 from proxy.pairs import template
 from proxy.pipeline.contest import ALL_ON
 from proxy.pipeline.dataset import Dataset
@@ -90,7 +91,9 @@ async def opened(folder: Path, encoder: OnnxEncoder, ranker: Ranker, gates: Gate
 
 
 def parts(args: argparse.Namespace) -> None:
-    ranker, gates = fitted(args.collected, without=set(), fold=args.fold)
+    ranker, gates = (
+        fitted(args.collected, without=set(), fold=args.fold) if args.collected else (shipped_ranker(), shipped_gates())
+    )
     encoder = OnnxEncoder(threads=1)
     folders = [p.parent for p in sorted(args.bench.glob("*/graph.nt.gz")) if p.stat().st_size <= args.most_bytes]
     runs: dict[str, list[Outcome]] = {}
@@ -108,14 +111,12 @@ def parts(args: argparse.Namespace) -> None:
             runs.setdefault(name, []).extend(replace(o, id=f"{folder.name}/{o.id}") for o in found)
         await dataset.aclose()
 
-    for folder in [f for f in folders if fold_of(f.name) == args.fold][: args.graphs]:
+    for folder in [f for f in folders if not args.collected or fold_of(f.name) == args.fold][: args.graphs]:
         asyncio.run(one(folder))
         print(folder.name, len(runs["all"]), flush=True)
         if args.output:
             args.output.write_text(json.dumps({k: [o.as_json() for o in v] for k, v in runs.items()}))
-    print(
-        "| without | strict | columns | set F1 | difference, strict (95 %) | refused | right if given | calls | p50, p95 |"
-    )
+    print("| without | strict | columns | set F1 | difference, strict (95 %) | refused | right if given | calls | p50, p95 |")
     print("| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |")
     for name, run in runs.items():
         difference = next((d for d in compare(runs["all"], run) if d.metric == "strict"), None)
@@ -183,7 +184,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     p = commands.add_parser("parts")
     p.add_argument("bench", type=Path)
-    p.add_argument("collected", nargs="+")
+    p.add_argument("collected", nargs="*")
     p.add_argument("--fold", type=int, default=1)
     p.add_argument("--every", type=int, default=6)
     p.add_argument("--first", type=int, default=3)
