@@ -84,6 +84,7 @@ MARKED_EDGES = {
     "proxy/nl/engine.py": {"time"},  # how long its steps took, for the account; decides nothing by it
     "proxy/nl/onnx.py": {"os", "threading", "logging"},
     "proxy/nl/lm/scorer.py": {"threading"},
+    "proxy/nl/lm/prefixes.py": {"os"},
     "proxy/index/values.py": {"os", "threading"},
     "proxy/index/archive.py": {"os"},
 }

@@ -32,12 +32,17 @@ def read_prefix(model: StepModel, text: str | Sequence[int]) -> Prefix:
     Raises:
         ModelError: it is empty, longer than the context, or the model failed.
     """
-    begin = [] if model.folder.begin is None else [model.folder.begin]
-    tokens = [*begin, *(model.encode(text) if isinstance(text, str) else text)]
+    tokens = prefix_tokens(model, text)
     if not 1 <= len(tokens) < model.folder.context:
         raise ModelError(f"a prefix has {len(tokens)} tokens; 1 to {model.folder.context - 1:,} are possible")
     logits, cache = model.step(np.array([tokens]), np.ones((1, len(tokens)), dtype=np.int64))
     return Prefix(tuple(tokens), cache, log_softmax(logits[0, -1]))
+
+
+def prefix_tokens(model: StepModel, text: str | Sequence[int]) -> list[int]:
+    """The begin token, if the model has one, and the tokens of *text*."""
+    begin = [] if model.folder.begin is None else [model.folder.begin]
+    return [*begin, *(model.encode(text) if isinstance(text, str) else text)]
 
 
 def likelihoods(

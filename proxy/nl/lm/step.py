@@ -9,6 +9,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.errors import ModelError
-from proxy.nl.lm.folder import TOKENIZER, LmFolder, read_folder
+from proxy.nl.lm.folder import FILE, TOKENIZER, LmFolder, read_folder, weights_of
 
 Tokens = NDArray[np.int64]
 Logits = NDArray[np.float32]
@@ -42,6 +43,20 @@ class StepModel(Protocol):
 
     @property
     def folder(self) -> LmFolder: ...
+
+    @property
+    def cache_type(self) -> np.dtype[Any]:
+        """Of the numbers in a cache."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Differs between models and forms whose caches differ."""
+
+    def export(self, cache: Cache) -> list[NDArray[Any]]:
+        """Keys and values of *cache* by layer, each (batch, kv_heads, length, head_dim), on the host."""
+
+    def restore(self, arrays: Sequence[NDArray[Any]]) -> Sequence[Any]:
+        """What `Cache.held` is of what `export` gave. Raises: ModelError: memory among other things."""
 
     def step(
         self,
@@ -101,7 +116,7 @@ class OnnxStepModel:
         """Why it does not run on the GPU that is there; empty: it does, or there is none."""
         self.form, self._session = self._start(threads, form)
         self.device = "cuda" if "CUDAExecutionProvider" in self._session.get_providers() else "cpu"
-        self._half = np.float16 if self.form == "fp16" else np.float32
+        self.cache_type: np.dtype[Any] = np.dtype("<f2" if self.form == "fp16" else "<f4")
         self._outputs = [o.name for o in self._session.get_outputs()]
 
     def _start(self, threads: int, form: str | None) -> tuple[str, Any]:
@@ -165,11 +180,37 @@ class OnnxStepModel:
             raise ModelError(f"the language model failed: {exc}") from exc
         return logits.numpy().astype(np.float32, copy=False), Cache(before.length + n, batch, tuple(held))
 
+    def export(self, cache: Cache) -> list[NDArray[Any]]:
+        try:
+            return [value.numpy() for value in cache.held]
+        except Exception as exc:  # as above
+            raise ModelError(f"the cache of the language model cannot be copied: {exc}") from exc
+
+    def restore(self, arrays: Sequence[NDArray[Any]]) -> Sequence[Any]:
+        try:
+            return tuple(self._ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(a), self.device) for a in arrays)
+        except Exception as exc:  # as above
+            raise ModelError(f"the cache of the language model cannot be filled: {exc}") from exc
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """By the contents of the small files and by size and time of the weights, which are too large to be read for it."""
+        found = blake2b(digest_size=16)
+        graph = self.folder.path / self.folder.forms[self.form]
+        try:
+            for path in (self.folder.path / FILE, self.folder.path / TOKENIZER, graph):
+                found.update(blake2b(path.read_bytes()).digest())
+            state = weights_of(graph).stat()
+        except OSError as exc:
+            raise ModelError(f"cannot read {exc.filename}: {exc.strerror}") from exc
+        found.update(f"{state.st_size} {state.st_mtime_ns}".encode())
+        return found.hexdigest()
+
     def _cache_names(self) -> list[str]:
         return [f"past_{kind}_{i}" for i in range(self.folder.layers) for kind in ("keys", "values")]
 
     def _empty(self) -> Cache:
-        nothing = np.zeros((1, self.folder.kv_heads, 0, self.folder.head_dim), dtype=self._half)
+        nothing = np.zeros((1, self.folder.kv_heads, 0, self.folder.head_dim), dtype=self.cache_type)
         return Cache(0, 1, tuple(self._ort.OrtValue.ortvalue_from_numpy(nothing) for _ in self._cache_names()))
 
     def encode(self, text: str) -> list[int]:
