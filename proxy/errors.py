@@ -23,6 +23,7 @@
     │ │ └ BackendOpen        the circuit is open: it failed again and again, and is left alone
     │ └ BackendRefused       the backend answered one of *our own* queries with an error status
     ├ ModelError             a model is missing, broken or out of time
+    │ └ ModelBusy            as many questions wait for the model as may
     ├ CorruptIndex
     ├ IndexMismatch
     └ PluginError            plugin and hook name
@@ -182,6 +183,10 @@ class BackendRefused(BackendError):
 
 class ModelError(ProxyError):
     """A model is missing, broken or out of time."""
+
+
+class ModelBusy(ModelError):
+    """As many questions wait for the model as may: later it may do."""
 
 
 class CorruptIndex(ProxyError):

@@ -2,12 +2,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 from proxy.errors import ModelError
 from proxy.nl.enumerate import Candidate
 from proxy.nl.ir import Pattern, Query
 from proxy.nl.plan import Plan
-from proxy.pipeline.judging import JUDGED, WAITING_MOST, Judge
+from proxy.pipeline.judging import JUDGED, Judge
+from proxy.pipeline.model_queue import WAITING_MOST
 
 
 def candidates(count: int = 3) -> list[Candidate]:
@@ -19,9 +21,11 @@ class Scripted:
 
     def __init__(self, *, free: threading.Event | None = None, error: Exception | None = None, fails_at: int = -1) -> None:
         self.free, self.error, self.fails_at, self.calls = free, error, fails_at, 0
+        self.model = SimpleNamespace(tokens_read=0)
 
     def score(self, question: str, texts: Sequence[str], *, clock: object, deadline: float) -> list[float | None]:
         self.calls += 1
+        self.model.tokens_read += 10 * len(texts)
         if self.free is not None:
             self.free.wait(10)
         if self.error is not None:
@@ -36,7 +40,8 @@ def test_the_best_few_are_put_in_order_and_the_rest_stays() -> None:
 
     found, account = asyncio.run(Judge(Scripted(), weight=1.0).judge("?", ranked, timeout_s=5))
     assert [c.words for c in found] == [f"reading {n}" for n in (*reversed(range(JUDGED)), JUDGED, JUDGED + 1)]
-    assert account["state"] == "judged"
+    assert (account["state"], account["tokens_read"]) == ("judged", 10 * JUDGED)
+    assert account["waited_ms"] >= 0 and account["ms"] >= 0
     assert abs(sum(c.score for c in found) - sum(before)) < 1e-9
     assert found[0].features["likelihood"] == JUDGED - 1
 
@@ -73,7 +78,7 @@ def test_the_queue_is_bounded_and_the_loop_stays_free() -> None:
         free.set()
         states = [account["state"], *[a["state"] for _, a in await asyncio.gather(*tasks)]]
         await asyncio.sleep(0.05)
-        return states, waited, judge.waiting
+        return states, waited, judge.queue.waiting
 
     states, waited, waiting = asyncio.run(run())
     assert states == ["busy", *["judged"] * WAITING_MOST]
@@ -92,7 +97,7 @@ def test_what_waited_too_long_is_not_scored() -> None:
         await judge.judge("?", candidates(), timeout_s=0.05)
         free.set()
         await first
-        while judge.waiting:
+        while judge.queue.waiting:
             await asyncio.sleep(0.01)
         return scripted.calls
 

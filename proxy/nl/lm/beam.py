@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from proxy.nl.lm.decoding import Clock, Ended, Prefix, Prompt, Written, log_softmax, prompt_tokens, until
+from proxy.nl.lm.decoding import Clock, Ended, Prefix, Prompt, Written, log_softmax, prompt_tokens, read_on, until
 from proxy.nl.lm.step import StepModel
 
 
@@ -61,7 +61,7 @@ def search(
             why = Ended.DEADLINE
             break
         mask = np.ones((len(live), before + len(read) + n), dtype=np.int64)
-        logits, cache = model.step(tokens, mask, cache, rows=rows)
+        logits, cache = read_on(model, tokens, mask, cache, rows)
         following = _following(model, live, log_softmax(logits[:, -1]), width, stop)
         done = sorted([*done, *(b for _, b in following if b.ended)], key=lambda b: -b.likelihood)[:width]
         going = [(row, b) for row, b in following if b.ended is None][:width]

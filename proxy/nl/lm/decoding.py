@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.errors import ModelError
-from proxy.nl.lm.step import Cache, StepModel
+from proxy.nl.lm.step import Cache, StepModel, Tokens
 
 Clock = Callable[[], float]
 BATCH = 8
 """Texts in one step when scoring: enough to fill two cores; memory for logits is batch × tokens × vocabulary × 4 bytes."""
+READ_AT_ONCE = 512
+"""Tokens of one text in one step when reading: more is no faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def read_prefix(model: StepModel, text: str | Sequence[int]) -> Prefix:
     tokens = prefix_tokens(model, text)
     if not 1 <= len(tokens) < model.folder.context:
         raise ModelError(f"a prefix has {len(tokens)} tokens; 1 to {model.folder.context - 1:,} are possible")
-    logits, cache = model.step(np.array([tokens]), np.ones((1, len(tokens)), dtype=np.int64))
+    logits, cache = read_on(model, np.array([tokens]), np.ones((1, len(tokens)), dtype=np.int64), None, None)
     return Prefix(tuple(tokens), cache, log_softmax(logits[0, -1]))
 
 
@@ -43,6 +45,19 @@ def prefix_tokens(model: StepModel, text: str | Sequence[int]) -> list[int]:
     """The begin token, if the model has one, and the tokens of *text*."""
     begin = [] if model.folder.begin is None else [model.folder.begin]
     return [*begin, *(model.encode(text) if isinstance(text, str) else text)]
+
+
+def read_on(
+    model: StepModel, tokens: Tokens, mask: Tokens, cache: Cache | None, rows: Sequence[int] | None
+) -> tuple[NDArray[np.float32], Cache]:
+    """As `StepModel.step`, in parts of READ_AT_ONCE tokens: attention takes memory for tokens at once × tokens in all."""
+    length, before = tokens.shape[1], cache.length if cache else 0
+    for start in range(0, length - READ_AT_ONCE, READ_AT_ONCE):
+        end = start + READ_AT_ONCE
+        _, cache = model.step(tokens[:, start:end], mask[:, : before + end], cache, rows=rows)
+        rows = None
+    start = max(0, -(-length // READ_AT_ONCE) - 1) * READ_AT_ONCE
+    return model.step(tokens[:, start:], mask, cache, rows=rows)
 
 
 def likelihoods(
@@ -120,11 +135,16 @@ class Written:
 class Sampling:
     """How the next token is drawn: temperature 0 takes the likeliest; else from the likeliest that hold *top_p* together.
 
-    Each text of a batch draws by a generator of its own, so it does not depend on its neighbours."""
+    Each text draws by a generator of its own, made of *seed*, its prompt and the number of the draft: so it does not depend on
+    its neighbours in a batch, nor on its place among them."""
 
     temperature: float = 0.0
     top_p: float = 1.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.temperature < float("inf") and 0 < self.top_p <= 1 and self.seed >= 0):
+            raise ValueError(f"{self}: temperature is 0 or more, top_p above 0 and at most 1, seed 0 or more")
 
 
 GREEDY = Sampling()
@@ -166,7 +186,7 @@ def write(
     *,
     max_tokens: int,
     clock: Clock,
-    deadline: float,
+    deadline: float | Callable[[int], float],
     stop: Sequence[str] = (),
     sampling: Sampling = GREEDY,
     prefix: Prefix | None = None,
@@ -178,6 +198,7 @@ def write(
     *clock*), whatever comes first; what there is by then is returned. What has ended costs nothing while the others go on.
 
     Args:
+        deadline: one for all, or that of each prompt by its number, which is asked anew at each token.
         prefix: what all prompts go on from, read once; None: the begin token. drafts: texts for each prompt, which is read
             once; they differ where *sampling* draws.
     Returns:
@@ -190,16 +211,24 @@ def write(
     if not read or drafts < 1:
         return []
     longest, before = max(map(len, read)), len(prefix.tokens) if prefix else 0
-    texts = [_Text(len(r), np.random.default_rng([sampling.seed, at, n])) for at, r in enumerate(read) for n in range(drafts)]
+    texts = [_Text(len(r), np.random.default_rng([sampling.seed, n, *r])) for r in read for n in range(drafts)]
     tokens = np.array([[0] * (longest - len(r)) + r for r in read], dtype=np.int64)
     mask = np.array([[1] * before + [0] * (longest - len(r)) + [1] * len(r) for r in read], dtype=np.int64)
     cache = prefix.cache if prefix else None
     live, rows = list(range(len(texts))), None
     most = min(max_tokens, model.folder.context - before - longest)
     for n in range(most):
-        if clock() >= deadline:
-            break
-        logits, cache = model.step(tokens, mask, cache, rows=rows)
+        now = clock()
+        on_time = [k for k, i in enumerate(live) if now < (deadline(i // drafts) if callable(deadline) else deadline)]
+        if len(on_time) < len(live):
+            for i in set(live) - {live[k] for k in on_time}:
+                texts[i].ended = Ended.DEADLINE
+            live = [live[k] for k in on_time]
+            if not live:
+                break
+            if rows is not None:
+                rows, tokens, mask = [rows[k] for k in on_time], tokens[on_time], mask[on_time]
+        logits, cache = read_on(model, tokens, mask, cache, rows)
         likely = log_softmax(logits[:, -1])
         # Rows of the first step are prompts, those of the others the texts that had not ended.
         of = [i // drafts for i in live] if n == 0 else list(range(len(live)))
@@ -212,9 +241,7 @@ def write(
         live, rows = [live[k] for k in going], [of[k] for k in going]
         tokens = np.array([[drawn[k]] for k in going], dtype=np.int64)
         mask = np.concatenate([mask[rows], np.ones((len(rows), 1), dtype=np.int64)], axis=1)
-    else:
-        return [t.written(Ended.LENGTH, clock() - started) for t in texts]
-    return [t.written(Ended.DEADLINE, clock() - started) for t in texts]
+    return [t.written(Ended.LENGTH, clock() - started) for t in texts]
 
 
 def prompt_tokens(model: StepModel, prompt: Prompt, prefix: Prefix | None) -> list[int]:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from proxy.errors import ModelError
+from proxy.nl.lm import decoding
+from proxy.nl.lm.beam import search
 from proxy.nl.lm.decoding import Ended, Sampling, likelihoods, log_softmax, read_prefix, write
 from proxy.nl.lm.step import OnnxStepModel
 
@@ -138,3 +140,59 @@ def test_likelihood_is_that_of_the_reference(model: OnnxStepModel) -> None:
     assert whole
     wanted = [alone(model, "SELECT", "", w.text) for w in whole]
     assert [w.likelihood for w in whole] == pytest.approx(wanted, abs=1e-3)
+
+
+def test_reading_in_parts_changes_nothing(model: OnnxStepModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long texts are read in parts, padded ones too, behind a prefix too: the texts are those of one step."""
+    prompts = ["Which ships are heavier?", "x", "SELECT ?name WHERE"]
+
+    def texts() -> list[tuple[str, float]]:
+        prefix = read_prefix(model, "Class Ship: name, tonnage")
+        given = dict(max_tokens=6, clock=still, deadline=NEVER)
+        found = [*write(model, prompts, **given, prefix=prefix), *write(model, prompts, **given)]
+        found += search(model, prompts[0], width=2, **given, prefix=prefix)
+        return [(w.text, pytest.approx(w.likelihood, abs=1e-3)) for w in found]
+
+    whole = texts()
+    monkeypatch.setattr(decoding, "READ_AT_ONCE", 5)
+    assert texts() == whole
+
+
+def test_each_prompt_has_its_deadline(model: OnnxStepModel) -> None:
+    """What is late ends, beside others that go on as they would alone; a deadline that is set back counts at the next token."""
+    ticks = itertools.count()
+    due = [NEVER, 4.0, NEVER]
+
+    def deadline(at: int) -> float:
+        return due[at]
+
+    def clock() -> float:
+        now = next(ticks)
+        if now == 6:
+            due[2] = 0.0
+        return float(now)
+
+    prompts = ["SELECT", "Which", "ships"]
+    found = write(model, prompts, max_tokens=9, clock=clock, deadline=deadline)
+    whole = [write(model, [p], max_tokens=9, clock=still, deadline=NEVER)[0] for p in prompts]
+    assert found[0].text == whole[0].text
+    for got, alone_one, most in ((found[1], whole[1], 3), (found[2], whole[2], 5)):
+        assert alone_one.text.startswith(got.text) and got.tokens <= most
+        assert got.ended in (Ended.DEADLINE, Ended.END)
+
+
+def test_a_sampled_text_does_not_depend_on_its_place(model: OnnxStepModel) -> None:
+    """So what one question gets does not depend on who asks beside it."""
+    given = dict(max_tokens=8, clock=still, deadline=NEVER, sampling=Sampling(temperature=1.5, seed=4))
+    alone_one = write(model, ["SELECT"], **given)[0]
+    beside = write(model, ["Which", "SELECT"], **given)
+    assert beside[1].text == alone_one.text
+
+
+@pytest.mark.parametrize(
+    "given", [{"temperature": -1.0}, {"temperature": float("nan")}, {"top_p": 0.0}, {"top_p": 1.5}, {"seed": -1}]
+)
+def test_impossible_samplings_are_refused(given: dict[str, float]) -> None:
+    """Before anything is written."""
+    with pytest.raises(ValueError, match="temperature is"):
+        Sampling(**given)
