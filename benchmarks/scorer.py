@@ -25,6 +25,7 @@ import msgspec
 from proxy.config import Config
 from proxy.evaluating import answer_of, graph_of, read_questions
 from proxy.evaluation.score import matches
+from proxy.nl.lm.prefixes import PrefixCache
 from proxy.nl.lm.scorer import LmScorer
 from proxy.nl.lm.step import OnnxStepModel
 from proxy.pipeline.judging import JUDGED
@@ -42,7 +43,8 @@ async def main() -> None:
     arguments.add_argument("--limit", type=int, default=8)
     arguments.add_argument("--seconds", type=float, default=1e9, help="stop after so many")
     given = arguments.parse_args()
-    scorer = LmScorer(OnnxStepModel(given.model))
+    model = OnnxStepModel(given.model)
+    scorer = LmScorer(model, PrefixCache(model))
     right: dict[str, list[bool]] = {}
     spent, started = 0.0, time.monotonic()
     for name in given.kg or sorted(p.name for p in given.graphs.iterdir() if p.is_dir()):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from proxy.nl.lm.scorer import LmScorer
     from proxy.nl.onnx import OnnxEncoder
     from proxy.pipeline.judging import Judge
+    from proxy.pipeline.model_queue import ModelQueue
     from proxy.pipeline.redis_link import RedisLink
     from proxy.pipeline.snapshots import Snapshots
     from proxy.tracing import Tracer
@@ -219,19 +220,24 @@ def make_judge(config: Config) -> Judge | None:
         return None
     from proxy.pipeline.judging import Judge
 
-    return Judge(_scorer(config.nl.scorer, config.nl.threads), config.nl.scorer_weight)
+    nl = config.nl
+    scorer, queue = _scorer(nl.scorer, nl.threads, nl.prefix_cache, nl.prefix_cache_bytes)
+    return Judge(scorer, nl.scorer_weight, queue)
 
 
 @lru_cache(maxsize=2)
-def _scorer(folder: str, threads: int) -> LmScorer:
+def _scorer(folder: str, threads: int, prefix_cache: str, prefix_cache_bytes: int) -> tuple[LmScorer, ModelQueue]:
     """One for all datasets, kept over reloads: it takes some hundred MB."""
-    from proxy.nl.lm.scorer import LmScorer  # late: onnxruntime is heavy
+    from proxy.nl.lm.prefixes import PrefixCache  # late: onnxruntime is heavy
+    from proxy.nl.lm.scorer import LmScorer
     from proxy.nl.lm.step import OnnxStepModel
+    from proxy.pipeline.model_queue import ModelQueue
 
     model = OnnxStepModel(Path(folder), threads=threads)
     notice = {"notice": model.notice} if model.notice else {}
     structlog.get_logger().info("scorer_loaded", form=model.form, device=model.device, **notice)
-    return LmScorer(model)
+    prefixes = PrefixCache(model, folder=Path(prefix_cache) if prefix_cache else None, disk_bytes=prefix_cache_bytes)
+    return LmScorer(model, prefixes), ModelQueue(name="scorer")
 
 
 def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:

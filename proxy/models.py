@@ -1,12 +1,20 @@
-"""``sparlance model``: import a language model, list folders of models, check one; what is printed is for people."""
+"""``sparlance model``: import a language model, check one, let one write, list them; what is printed is for people."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from proxy.errors import ModelError
+from proxy.nl.lm.decoding import Sampling
 from proxy.nl.lm.folder import FILE, LmFolder, read_folder
+from proxy.nl.lm.prefixes import PrefixCache
+from proxy.nl.lm.step import OnnxStepModel
+from proxy.pipeline.local_model import WRITTEN_TOGETHER, LocalModel, Writing
+from proxy.pipeline.model_queue import ModelQueue
 from proxy.training.decoder.importing import Told, Verified, import_model, measure
 
 MEGABYTE = 1_000_000
@@ -37,6 +45,37 @@ def listed(parent: Path) -> str:
         except ModelError as exc:
             lines.append(f"{file.parent.name}: {exc}")
     return "\n".join(lines) or f"no folder in {parent} holds a language model"
+
+
+def written(
+    folder: Path,
+    prompt: str,
+    *,
+    prefix_file: Path | None,
+    kept_in: Path | None,
+    drawn: Mapping[str, float],
+    form: str | None,
+    threads: int,
+    timeout_s: float,
+    **how: Any,
+) -> tuple[list[str], str]:
+    """What the model in *folder* writes on from *prompt*, and the account of it, JSON. drawn: of `Sampling`; how: of `Writing`.
+
+    Raises:
+        ModelError: it cannot be used, or the texts do not fit its context.
+    """
+    try:
+        prefix, sampling = prefix_file.read_text(encoding="utf-8") if prefix_file else "", Sampling(**drawn)  # type: ignore[arg-type]
+    except OSError as exc:
+        raise ModelError(f"cannot read {exc.filename}: {exc.strerror}") from exc
+    except ValueError as exc:  # UnicodeDecodeError among them
+        raise ModelError(str(exc)) from exc
+    model = OnnxStepModel(folder, threads=threads, form=form)
+    local = LocalModel(model, ModelQueue(together_most=WRITTEN_TOGETHER), PrefixCache(model, folder=kept_in))
+    found = asyncio.run(local.write(prompt, Writing(prefix, sampling=sampling, **how), timeout_s=timeout_s))
+    each = [{"ended": t.ended, "tokens": t.tokens, "likelihood": round(t.likelihood, 4)} for t in found.texts]
+    account = found.account | {"form": model.form, "device": model.device, "texts": each}
+    return [t.text for t in found.texts], json.dumps(account)
 
 
 def speed(folder: Path, form: str, *, threads: int) -> str:

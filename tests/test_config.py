@@ -172,9 +172,9 @@ def test_paths_in_a_file_start_at_the_file(tmp_path):
 
 def test_every_setting_that_names_a_file_or_folder_starts_at_the_file(tmp_path):
     """Whatever is called so; a key that is added later is held to it too."""
-    called = {"directory", "keys_file", "encoder", "ranker", "scorer", "memory"}
+    called = {"directory", "keys_file", "encoder", "ranker", "scorer", "prefix_cache", "memory"}
     named = {f"{s}.{k}" for s in SECTIONS for k in keys(s) if k in called}
-    assert len(named) >= 7
+    assert len(named) >= 8
     for key in sorted(named):
         section, _, name = key.partition(".")
         config = load_config(write(tmp_path, f'[{section}]\n{name} = "mine"\n'))

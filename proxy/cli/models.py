@@ -99,8 +99,36 @@ def _models(commands: Any) -> None:
     checking.add_argument("folder", metavar="FOLDER", type=Path)
     for each in (importing, checking):
         each.add_argument("--threads", metavar="N", type=int, default=0, help="of one step; default: one per core")
+    _writes(actions)
     listing = command(actions, "list", _model_list, "The models in the folders of a folder.", "sparlance model list models")
     listing.add_argument("parent", metavar="FOLDER", type=Path, nargs="?", default=Path("."), help="default: here")
+
+
+def _writes(actions: Any) -> None:
+    writing = command(
+        actions,
+        "write",
+        _model_write,
+        "Let a model go on from a text; the account of it goes to stderr, as JSON.",
+        "sparlance model write models/smollm2 'SELECT ?name WHERE {' --stop '}'\n"
+        "  sparlance model write models/smollm2 'Q: Which ships are heavy?' --prefix graph.ttql --drafts 4 --temperature 0.8",
+    )
+    writing.add_argument("folder", metavar="FOLDER", type=Path)
+    writing.add_argument("prompt", metavar="TEXT", help="what it goes on from; -: read from stdin")
+    writing.add_argument("--prefix", metavar="FILE", type=Path, help="a text before TEXT that is read once and kept")
+    writing.add_argument("--prefix-cache", metavar="FOLDER", type=Path, help="where it is kept for the next time")
+    writing.add_argument("--max-tokens", metavar="N", type=count, default=64, help="default 64")
+    writing.add_argument("--stop", metavar="TEXT", action="append", default=[], help="ends the text; may be repeated")
+    writing.add_argument("--drafts", metavar="N", type=count, default=1, help="texts; they differ if drawn")
+    writing.add_argument(
+        "--temperature", metavar="T", type=float, default=0.0, help="0 (default): the likeliest token; else draw"
+    )
+    writing.add_argument("--top-p", metavar="P", type=float, default=1.0, help="draw from the likeliest that hold P together")
+    writing.add_argument("--seed", metavar="N", type=int, default=0, help="of the draws; default 0")
+    writing.add_argument("--beams", metavar="N", type=count, default=0, help="search for the N likeliest texts instead")
+    writing.add_argument("--timeout-s", metavar="N", type=float, default=60.0, help="what is written by then; default 60")
+    writing.add_argument("--threads", metavar="N", type=int, default=0, help="of one step; default: one per core")
+    writing.add_argument("--form", choices=("int8", "fp16", "fp32"), help="default: what suits the device")
 
 
 def _eval(parsed: argparse.Namespace) -> int:
@@ -134,6 +162,20 @@ def _model_check(parsed: argparse.Namespace) -> int:
     from proxy.models import check
 
     print(check(parsed.folder, threads=parsed.threads))
+    return DONE
+
+
+def _model_write(parsed: argparse.Namespace) -> int:
+    from proxy.models import written
+
+    prompt = sys.stdin.read() if parsed.prompt == "-" else parsed.prompt
+    texts, account = written(
+        parsed.folder, prompt, prefix_file=parsed.prefix, kept_in=parsed.prefix_cache, max_tokens=parsed.max_tokens,
+        stop=tuple(parsed.stop), drafts=parsed.drafts, beams=parsed.beams, timeout_s=parsed.timeout_s, threads=parsed.threads,
+        form=parsed.form, drawn={"temperature": parsed.temperature, "top_p": parsed.top_p, "seed": parsed.seed},
+    )  # fmt: skip
+    _say_on_stderr(account)
+    print("\n---\n".join(texts))
     return DONE
 
 

@@ -200,14 +200,16 @@ class ValidationSettings(Struct, frozen=True, kw_only=True):
 class NlSettings(Struct, frozen=True, kw_only=True):
     """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; *ranker*: folder that
     ``sparlance train ranker`` wrote; empty: the packaged ones. *scorer*: folder that ``sparlance model import`` wrote;
-    empty: none. *memory*: folder of what people confirmed; empty: nothing is kept. *answer*: what stands for an entity
-    (nl/policy.py)."""
+    empty: none. *prefix_cache*: folder of what it has read for all questions alike; empty: none. *memory*: folder of what
+    people confirmed; empty: nothing is kept. *answer*: what stands for an entity (nl/policy.py)."""
 
     enabled: bool = True
     encoder: AnyPath = ""
     ranker: AnyPath = ""
     scorer: AnyPath = ""
     scorer_weight: Amount = 0.25
+    prefix_cache: AnyPath = "var/prefixes"
+    prefix_cache_bytes: Positive = 1_000_000_000
     answer: Literal["label", "entity", "as-written"] = "label"
     max_candidates: Positive = 400
     execute: Positive = 4

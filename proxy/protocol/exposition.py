@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import accumulate
 
 from proxy.pipeline.breaker import BreakerState
@@ -99,6 +100,7 @@ def expose(
     _load(page, datasets)
     _index(page, datasets)
     _questions(page, datasets)
+    _models(page, datasets)
     _plugins(page, plugins)
     if limits is not None:
         stats = limits.stats()
@@ -187,9 +189,22 @@ def _questions(page: _Page, datasets: Sequence[Dataset]) -> None:
     page.add("gate_fired_total", "counter", "First choices risky enough to be corrected.", [(n, q.fired) for n, q in asked])
     steps = [({**n, "outcome": outcome}, number) for n, q in asked for outcome, number in q.corrections.items()]
     page.add("corrections_total", "counter", "Requirements tried; accepted: the query was replaced.", steps)
-    judges = {id(d.judge): d.judge for d in datasets if d.judge is not None}
-    tokens = [({"use": "scorer"}, sum(j.scorer.model.tokens_read for j in judges.values()))] if judges else []
-    page.add("model_tokens_total", "counter", "Tokens that language models have read.", tokens)
+
+
+def _models(page: _Page, datasets: Sequence[Dataset]) -> None:
+    judge = next((d.judge for d in datasets if d.judge is not None), None)  # all datasets have the same
+    if judge is None:
+        return
+    use, queue, counts = {"use": "scorer"}, judge.queue, asdict(judge.scorer.prefixes.counts)
+    tally = queue.tally
+    page.add("model_tokens_total", "counter", "Tokens that language models have read.", [(use, judge.scorer.model.tokens_read)])
+    outcomes = [({**use, "outcome": outcome}, number) for outcome, number in sorted(tally.outcomes.items())]
+    page.add("model_questions_total", "counter", "Questions to a language model; late, busy: answered without it.", outcomes)
+    page.add("model_seconds_total", "counter", "Time that a language model has worked.", [(use, tally.seconds)])
+    page.add("model_batches_total", "counter", "Batches that it has worked on.", [(use, tally.batches)])
+    page.add("model_waiting", "gauge", "Questions that it works on or that wait for it.", [(use, queue.waiting)])
+    prefixes = [({**use, "outcome": outcome}, number) for outcome, number in counts.items()]
+    page.add("model_prefixes_total", "counter", "Prefixes found or read; files damaged or not kept.", prefixes)
 
 
 def _plugins(page: _Page, plugins: Sequence[LoadedPlugin]) -> None:

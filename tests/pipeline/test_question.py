@@ -3,6 +3,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -244,7 +245,7 @@ def test_a_model_has_a_say_and_the_account_tells(encoder: OnnxEncoder) -> None:
 
     class Scripted:
         def __init__(self, favourite: str) -> None:
-            self.favourite = favourite
+            self.favourite, self.model = favourite, SimpleNamespace(tokens_read=0)
 
         def score(self, question: str, texts: Any, *, clock: object, deadline: float) -> list[float | None]:
             if not self.favourite:

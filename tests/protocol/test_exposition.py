@@ -3,11 +3,17 @@
 import asyncio
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from proxy.app import create_app
 from proxy.config import load_config
+from proxy.nl.enumerate import Candidate
+from proxy.nl.ir import Pattern, Query
+from proxy.nl.lm.prefixes import Counts
+from proxy.nl.plan import Plan
+from proxy.pipeline.judging import Judge
 from proxy.pipeline.metrics import RISK_BOUNDS, QuestionMetrics
 from proxy.protocol import exposition
 
@@ -90,6 +96,36 @@ def test_what_came_of_questions(app):
         'corrections_total{dataset="default",outcome="kept"} 1',
     ]:
         assert f"sparlance_{line}\n" in page
+
+
+def test_what_a_language_model_did(app):
+    """Its tokens, time and queue are there once, however many datasets share it."""
+
+    async def ask(judge):
+        await judge.judge(
+            "?", [Candidate(Plan(()), Query(Pattern(()), ()), str(n), {}, score=0.0) for n in range(2)], timeout_s=9
+        )
+
+    class Scripted:
+        model, prefixes = SimpleNamespace(tokens_read=0), SimpleNamespace(counts=Counts(disk=1))
+
+        def score(self, question, texts, *, clock, deadline):
+            self.model.tokens_read += 30
+            return [0.0] * len(texts)
+
+    for dataset in app.datasets:
+        dataset.judge = judge = Judge(Scripted())
+    asyncio.run(ask(judge))
+    page = page_of(app)
+    for line in [
+        'model_tokens_total{use="scorer"} 30',
+        'model_questions_total{use="scorer",outcome="done"} 1',
+        'model_batches_total{use="scorer"} 1',
+        'model_waiting{use="scorer"} 0',
+        'model_prefixes_total{use="scorer",outcome="disk"} 1',
+    ]:
+        assert page.count(f"sparlance_{line}\n") == 1, line
+    assert 'sparlance_model_seconds_total{use="scorer"} ' in page
 
 
 @pytest.mark.parametrize("risk", [-1.0, 0.0, 0.02, 0.5, 1.0, 1.5])

@@ -34,6 +34,32 @@ def test_the_command_imports_checks_and_lists(tmp_path: Path, capsys: pytest.Cap
     assert "is not empty" in capsys.readouterr().err
 
 
+def test_the_command_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Greedy, drawn, searched, behind a prefix and up to a stop string; the account is JSON on stderr."""
+    folder, prefix = tmp_path / "model", tmp_path / "prefix.txt"
+    import_model(write_source(tmp_path / "source", LLAMA), folder, forms=("fp32",))
+    prefix.write_text("Class Ship")
+
+    def run(*given: str) -> tuple[list[str], dict[str, Any]]:
+        assert main(["model", "write", str(folder), "Which", "--max-tokens", "6", *given]) == 0
+        found = capsys.readouterr()
+        return found.out.removesuffix("\n").split("\n---\n"), json.loads(found.err.splitlines()[-1])
+
+    greedy, account = run()
+    assert account["tokens_written"] == 6 and account["texts"][0]["ended"] == "length"
+    assert run("--stop", greedy[0][2])[0] == [greedy[0][: greedy[0].index(greedy[0][2])]]
+    drawn = run("--temperature", "1.5", "--seed", "3", "--drafts", "4")
+    assert len(set(drawn[0])) > 1 and drawn[0] == run("--temperature", "1.5", "--seed", "3", "--drafts", "4")[0]
+    assert run("--temperature", "1.5", "--top-p", "0.000001")[0] == greedy
+    searched = run("--beams", "3")
+    assert len(searched[0]) == 3 and searched[1]["texts"][0]["likelihood"] >= account["texts"][0]["likelihood"]
+    kept = ("--prefix", str(prefix), "--prefix-cache", str(tmp_path / "kept"))
+    (one, first), (other, second) = run(*kept), run(*kept)
+    assert one == other and [first["prefix"], second["prefix"]] == ["read", "disk"]
+    for wrong in (["--temperature", "-1"], ["--prefix", str(tmp_path / "absent")], ["--form", "int8"]):
+        assert main(["model", "write", str(folder), "Which", *wrong]) == 2
+
+
 def test_a_graph_that_computes_something_else_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where verification fails, the folder has no lm.json."""
     source = write_source(tmp_path / "source", LLAMA)

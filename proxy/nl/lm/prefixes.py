@@ -56,7 +56,7 @@ class PrefixCache:
     ) -> None:
         self.model, self.folder, self.disk_bytes, self.memory_bytes = model, folder, disk_bytes, memory_bytes
         self.counts = Counts()
-        self._held: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
+        self._held: OrderedDict[str | tuple[int, ...], Prefix] = OrderedDict()
 
     def get(self, text: str | Sequence[int]) -> tuple[Prefix, str]:
         """The prefix of *text* and where it came from: "memory", "disk" or "read".
@@ -66,19 +66,20 @@ class PrefixCache:
         Raises:
             ModelError: the text is empty, longer than the context, or the model failed.
         """
-        tokens = tuple(prefix_tokens(self.model, text))
-        if tokens in self._held:
-            self._held.move_to_end(tokens)
+        key = text if isinstance(text, str) else tuple(text)
+        if key in self._held:
+            self._held.move_to_end(key)
             self.counts.memory += 1
-            return self._held[tokens], "memory"
+            return self._held[key], "memory"
+        tokens = tuple(prefix_tokens(self.model, text))
         found, where = self._stored(tokens), "disk"
         if found is None:
-            found, where = read_prefix(self.model, text), "read"
+            found, where = read_prefix(self.model, tokens[self.model.folder.begin is not None :]), "read"
             self.counts.read += 1
             self._store(found)
         else:
             self.counts.disk += 1
-        self._held[tokens] = found
+        self._held[key] = found
         while len(self._held) > 1 and sum(map(self._size, self._held.values())) > self.memory_bytes:
             self._held.popitem(last=False)
         return found, where

@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from proxy.nl.lm.decoding import Clock, Prefix, likelihoods, read_prefix
+from proxy.nl.lm.decoding import Clock, likelihoods
+from proxy.nl.lm.prefixes import PrefixCache
 from proxy.nl.lm.step import StepModel
 
 INSTRUCTION = """Each line describes what a database query returns, and then the question that it answers.
@@ -25,11 +26,10 @@ LONGEST = 600
 
 
 class LmScorer:
-    """Scores texts for questions with *model*. Safe to call from several threads."""
+    """Scores texts for questions with *model*; *prefixes* are its own. Safe to call from several threads."""
 
-    def __init__(self, model: StepModel) -> None:
-        self.model = model
-        self._prefix: Prefix | None = None
+    def __init__(self, model: StepModel, prefixes: PrefixCache) -> None:
+        self.model, self.prefixes = model, prefixes
         self._lock = threading.Lock()
 
     def score(self, question: str, texts: Sequence[str], *, clock: Clock, deadline: float) -> list[float | None]:
@@ -39,10 +39,9 @@ class LmScorer:
             ModelError: the model failed.
         """
         with self._lock:  # one question at a time: a step uses all threads it may
-            if self._prefix is None:
-                self._prefix = read_prefix(self.model, INSTRUCTION)
+            prefix, _ = self.prefixes.get(INSTRUCTION)
             pairs = [(f"Query: {_line(t)}\nQuestion:", f" {_line(question)}") for t in texts]
-            return likelihoods(self.model, self._prefix, pairs, clock=clock, deadline=deadline)
+            return likelihoods(self.model, prefix, pairs, clock=clock, deadline=deadline)
 
 
 def _line(text: str) -> str:
