@@ -38,6 +38,7 @@ STATUS: dict[type[ProxyError], int] = {
     errors.BackendOpen: 503,
     errors.BackendRefused: 502,
     errors.ModelError: 503,
+    errors.ModelBusy: 503,
     errors.CorruptIndex: 500,
     errors.IndexMismatch: 500,
     errors.PluginError: 500,
