@@ -234,10 +234,16 @@ def _scorer(folder: str, threads: int, prefix_cache: str, prefix_cache_bytes: in
     from proxy.pipeline.model_queue import ModelQueue
 
     model = OnnxStepModel(Path(folder), threads=threads)
-    notice = {"notice": model.notice} if model.notice else {}
-    structlog.get_logger().info("scorer_loaded", form=model.form, device=model.device, **notice)
+    structlog.get_logger().info("scorer_loaded", form=model.form, device=model.device)
+    _tell_of_gpu("scorer", model.notice)
     prefixes = PrefixCache(model, folder=Path(prefix_cache) if prefix_cache else None, disk_bytes=prefix_cache_bytes)
     return LmScorer(model, prefixes), ModelQueue(name="scorer")
+
+
+def _tell_of_gpu(model: str, notice: str) -> None:
+    """One line where there is a GPU and *model* does not use it."""
+    if notice:
+        structlog.get_logger().warning("gpu_unused", model=model, reason=notice)
 
 
 def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
@@ -251,7 +257,8 @@ def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
         which = config.nl.encoder, config.nl.threads
         if which not in encoders:
             folder = Path(config.nl.encoder) if config.nl.encoder else None
-            encoders[which] = OnnxEncoder(folder, threads=config.nl.threads)
+            encoders[which] = encoder = OnnxEncoder(folder, threads=config.nl.threads)
+            _tell_of_gpu("encoder", encoder.notice)
         ranker = read_ranker(Path(config.nl.ranker), threads=config.nl.threads) if config.nl.ranker else None
         return QuestionEngine(index, values, encoders[which], config.nl, ranker)
 

@@ -22,7 +22,8 @@ EVENTS: Mapping[str, str] = {
     "config_refused": "The configuration was read again and cannot be used; the one in effect stays. error",
     "config_reloaded": "The server goes on with another configuration. changed",
     "engine_built": "The question engine of a dataset can serve. dataset, elapsed_s",
-    "scorer_loaded": "The language model of nl.scorer is open. form, device; notice: why it is not on the GPU that is there",
+    "scorer_loaded": "The language model of nl.scorer is open. form, device",
+    "gpu_unused": "There is a GPU, and a model runs on the CPU. model (encoder or scorer), reason",
     "engine_failed": "The question engine could not be made; questions are declined. dataset, error",
     "exchange": (
         "A request was answered. method, path, status, bytes, total_ms; where they apply: form, verdict, question, outcome, "

@@ -6,7 +6,6 @@ installed package or a configured folder, and the hub is never asked.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import threading
 from collections import OrderedDict
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.errors import ModelError
+from proxy.nl.sessions import Opened, open_session
 
 Vectors = NDArray[np.float32]
 
@@ -55,20 +55,12 @@ def packaged_weights() -> Path:
     return Path(next(iter(spec.submodule_search_locations))) / "model.onnx"
 
 
-def _has_cuda_driver() -> bool:
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
-
-
 def _is_not_about_torch(record: logging.LogRecord) -> bool:
     """Drop transformers' advice to install PyTorch: only its tokenizers are used."""
     return "PyTorch was not found" not in record.getMessage()
 
 
-def _load(weights: Path, vocabulary: Path, threads: int) -> tuple[Any, Any]:
+def _load(weights: Path, vocabulary: Path, threads: int) -> tuple[Opened, Any]:
     """Session and tokenizer.
 
     Raises:
@@ -86,17 +78,14 @@ def _load(weights: Path, vocabulary: Path, threads: int) -> tuple[Any, Any]:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    # Asking for CUDA where no driver is costs a second and prints an error for every session.
-    preferred = ("CUDAExecutionProvider", "CPUExecutionProvider") if _has_cuda_driver() else ("CPUExecutionProvider",)
-    wanted = [p for p in preferred if p in ort.get_available_providers()]
+    opened = open_session(ort, options, cuda=weights, cpu=weights)
     try:
-        session = ort.InferenceSession(str(weights), options, providers=wanted)
         tokenizer = PreTrainedTokenizerFast(
             tokenizer_file=str(vocabulary), pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
         )
-    except Exception as exc:  # both libraries raise bare classes of their own for a file they cannot use
+    except Exception as exc:  # it raises bare classes of its own for a file that it cannot use
         raise ModelError(f"the model in {weights.parent} cannot be used: {exc}") from exc
-    return session, tokenizer
+    return opened, tokenizer
 
 
 class OnnxEncoder:
@@ -116,7 +105,9 @@ class OnnxEncoder:
     ) -> None:
         weights = packaged_weights() if folder is None else folder / "model.onnx"
         vocabulary = packaged_tokenizer() if folder is None else folder / "tokenizer.json"
-        self._session, self._tokenizer = _load(weights, vocabulary, threads)
+        opened, self._tokenizer = _load(weights, vocabulary, threads)
+        self._session, self.notice = opened.session, opened.notice
+        """notice: why it does not run on the GPU that is there; empty: it does, or there is none."""
         self._inputs = {i.name for i in self._session.get_inputs()}
         self._max_tokens = max_tokens
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
@@ -186,7 +177,8 @@ class OnnxCrossEncoder:
     """
 
     def __init__(self, folder: Path, *, threads: int = 0, max_tokens: int = 64) -> None:
-        self._session, self._tokenizer = _load(folder / "model.onnx", folder / "tokenizer.json", threads)
+        opened, self._tokenizer = _load(folder / "model.onnx", folder / "tokenizer.json", threads)
+        self._session = opened.session
         self._max_tokens = max_tokens
 
     def score(self, question: str, texts: Sequence[str]) -> Vectors:

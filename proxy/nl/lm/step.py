@@ -5,8 +5,7 @@ The cache stays where the model runs: on CUDA it never comes to the host (I/O bi
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from proxy.errors import ModelError
 from proxy.nl.lm.folder import FILE, TOKENIZER, LmFolder, read_folder, weights_of
+from proxy.nl.sessions import open_session
 
 Tokens = NDArray[np.int64]
 Logits = NDArray[np.float32]
@@ -91,59 +91,54 @@ class OnnxStepModel:
 
     Args:
         threads: of one step on the CPU; 0 lets onnxruntime decide. form: None: fp16 where CUDA runs it, else int8, else what
-            there is.
+            there is. runtime, has_driver: in place of onnxruntime and `has_cuda_driver`.
     Raises:
         ModelError: a file or a library is missing or does not fit.
     """
 
-    def __init__(self, folder: Path, *, threads: int = 0, form: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        threads: int = 0,
+        form: str | None = None,
+        runtime: Any = None,
+        has_driver: Callable[[], bool] | None = None,
+    ) -> None:
         self.folder = read_folder(folder)
         if form is not None and form not in self.folder.forms:
             raise ModelError(f"{folder} has no {form} form; it has {', '.join(self.folder.forms)}")
         try:
-            import onnxruntime as ort
+            import onnxruntime
             from tokenizers import Tokenizer
         except ImportError as exc:
             raise ModelError(f"{exc.name} is not installed: pip install 'sparlance[nl]'") from exc
-        self._ort = ort
+        self._ort = ort = runtime or onnxruntime
         try:
             self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
             self._tokenizer.encode_special_tokens = True  # what users and graphs write is never a control token
         except Exception as exc:  # tokenizers raises bare Exception
             raise ModelError(f"{folder / TOKENIZER} cannot be used: {exc}") from exc
         self.tokens_read = 0
-        self.notice = ""
+        on_cuda = form or _first(self.folder, "fp16", "int8")
+        on_cpu = form or _first(self.folder, "int8", "fp32")
+        graphs = {name: folder / self.folder.forms[name] for name in (on_cuda, on_cpu)}
+        opened = open_session(ort, self._options(threads), cuda=graphs[on_cuda], cpu=graphs[on_cpu], has_driver=has_driver)
+        self._session, self.device = opened.session, opened.device
+        self.notice = opened.notice
         """Why it does not run on the GPU that is there; empty: it does, or there is none."""
-        self.form, self._session = self._start(threads, form)
-        self.device = "cuda" if "CUDAExecutionProvider" in self._session.get_providers() else "cpu"
+        self.form = on_cuda if opened.device == "cuda" else on_cpu
         self.cache_type: np.dtype[Any] = np.dtype("<f2" if self.form == "fp16" else "<f4")
         self._outputs = [o.name for o in self._session.get_outputs()]
 
-    def _start(self, threads: int, form: str | None) -> tuple[str, Any]:
-        if has_cuda_driver() and "CUDAExecutionProvider" in self._ort.get_available_providers():
-            chosen = form or _first(self.folder, "fp16", "int8")
-            session = self._open(chosen, threads, ["CUDAExecutionProvider", "CPUExecutionProvider"])
-            # onnxruntime falls back without a word where cuBLAS or cuDNN is missing.
-            if "CUDAExecutionProvider" in session.get_providers():
-                return chosen, session
-            self.notice = "onnxruntime cannot use the GPU (is CUDA 13 or cuDNN 9 missing?): the model runs on the CPU"
-            if chosen == (form or _first(self.folder, "int8", "fp32")):
-                return chosen, session
-            del session
-        chosen = form or _first(self.folder, "int8", "fp32")
-        return chosen, self._open(chosen, threads, ["CPUExecutionProvider"])
-
-    def _open(self, form: str, threads: int, providers: list[str]) -> Any:
+    def _options(self, threads: int) -> Any:
         options = self._ort.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 4  # what goes wrong is an exception, or self.notice
         # Its threads share the cores with the event loop.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.enable_cpu_mem_arena = False  # it would keep the largest batch's memory for good
-        try:
-            return self._ort.InferenceSession(str(self.folder.path / self.folder.forms[form]), options, providers=providers)
-        except Exception as exc:  # onnxruntime has no public exception class
-            raise ModelError(f"the language model in {self.folder.path} cannot be used: {exc}") from exc
+        return options
 
     def step(
         self,
@@ -228,15 +223,6 @@ class OnnxStepModel:
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
-
-
-def has_cuda_driver() -> bool:
-    """Whether a CUDA driver can be loaded; asking onnxruntime where none is costs a second and prints an error."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
 
 
 def _first(folder: LmFolder, *preferred: str) -> str:
