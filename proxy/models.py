@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.errors import ModelError
 from proxy.nl.lm.decoding import Sampling
-from proxy.nl.lm.folder import FILE, LmFolder, read_folder
+from proxy.nl.lm.folder import FILE, LmFolder, damaged, read_folder
 from proxy.nl.lm.prefixes import PrefixCache
 from proxy.nl.lm.step import OnnxStepModel
 from proxy.pipeline.local_model import WRITTEN_TOGETHER, LocalModel, Writing
@@ -31,8 +31,10 @@ def import_and_report(source: Path, target: Path, *, forms: Sequence[str], threa
 
 
 def check(folder: Path, *, threads: int) -> str:
-    """Open every form of the model in *folder* and measure it. Raises: ModelError."""
+    """Compare the model in *folder* with what was imported, open every form, and measure it. Raises: ModelError."""
     found = read_folder(folder)
+    if changed := damaged(found):
+        raise ModelError(f"{', '.join(changed)} in {folder} is not what was imported: import the model again")
     return "\n".join([_headline(found), *(speed(folder, f, threads=threads) for f in found.forms)])
 
 

@@ -52,7 +52,8 @@ class Judge:
             return list(ranked), {"state": "failed", "error": str(exc)[:200]}
         account = turn.account() | {"tokens_read": tokens}
         if any(f is None for f in found):
-            return list(ranked), {"state": "out of time"} | account
+            state = "out of time" if time.perf_counter() >= turn.due else "too long"
+            return list(ranked), {"state": state} | account
         mean = sum(found) / len(found)
         for c, value in zip(best, found, strict=True):
             c.features["likelihood"] = value

@@ -29,7 +29,7 @@ Work = Callable[[Sequence["Turn[T]"]], Sequence[Any]]
 
 @dataclass(slots=True, eq=False)
 class Turn(Generic[T]):
-    """One question's turn. deadline: of `time.perf_counter`; it comes at once when nobody waits any more.
+    """One question's turn. due: its time is over, by `time.perf_counter`. deadline: the same, or long ago where nobody waits.
 
     waited_s: in the queue. worked_s: of the whole batch. together: questions in the batch.
     """
@@ -37,6 +37,7 @@ class Turn(Generic[T]):
     item: T
     work: Work[T]
     key: Hashable
+    due: float
     deadline: float
     queued: float
     done: Future[Any] = field(default_factory=Future)
@@ -90,7 +91,7 @@ class ModelQueue:
             self.tally.outcomes["busy"] += 1
             raise ModelBusy(f"{self._count} questions wait for the language model")
         now = time.perf_counter()
-        turn = Turn(item, work, key, now + timeout_s, now)
+        turn = Turn(item, work, key, now + timeout_s, now + timeout_s, now)
         with self._lock:
             self._waiting.append(turn)
             self._count += 1
@@ -143,7 +144,7 @@ class ModelQueue:
         for turn in batch:
             turn.waited_s, turn.together = started - turn.queued, len(batch)
         try:
-            found: Sequence[Any] = work(batch)
+            found: Sequence[Any] = _done(work, batch)
         except ModelError as exc:
             found = self._alone(work, batch) if len(batch) > 1 else [exc]
         except BaseException as exc:  # a mistake of ours: it belongs to those who asked, not to a thread that nobody sees
@@ -162,7 +163,14 @@ class ModelQueue:
         out: list[Any] = []
         for turn in batch:
             try:
-                out.append(work([turn])[0])
+                out.append(_done(work, [turn])[0])
             except ModelError as exc:
                 out.append(exc)
         return out
+
+
+def _done(work: Work[Any], batch: Sequence[Turn[Any]]) -> Sequence[Any]:
+    try:
+        return work(batch)
+    except MemoryError as exc:  # of numpy: onnxruntime's own is a ModelError already
+        raise ModelError("there is not enough memory for the language model") from exc

@@ -19,7 +19,7 @@ def candidates(count: int = 3) -> list[Candidate]:
 class Scripted:
     """Prefers the last text; can be held, slowed or broken."""
 
-    def __init__(self, *, free: threading.Event | None = None, error: Exception | None = None, fails_at: int = -1) -> None:
+    def __init__(self, *, free: threading.Event | None = None, error: BaseException | None = None, fails_at: int = -1) -> None:
         self.free, self.error, self.fails_at, self.calls = free, error, fails_at, 0
         self.model = SimpleNamespace(tokens_read=0)
 
@@ -51,13 +51,14 @@ def test_a_model_that_fails_or_is_late_changes_nothing() -> None:
     held = threading.Event()
     cases = {
         "failed": Scripted(error=ModelError("out of memory")),
+        "failed ": Scripted(error=MemoryError()),
         "out of time": Scripted(free=held),
-        "out of time ": Scripted(fails_at=1),
+        "too long": Scripted(fails_at=1),
     }
     try:
         for state, scripted in cases.items():
             ranked = candidates()
-            found, account = asyncio.run(Judge(scripted).judge("?", ranked, timeout_s=0.1))
+            found, account = asyncio.run(Judge(scripted).judge("?", ranked, timeout_s=0.1 if scripted.free else 20))
             assert [c.score for c in found] == [0.0, -0.1, -0.2]
             assert account["state"] == state.strip()
     finally:
@@ -102,3 +103,29 @@ def test_what_waited_too_long_is_not_scored() -> None:
         return scripted.calls
 
     assert asyncio.run(run()) == 1
+
+
+def test_a_time_that_is_over_is_out_of_time() -> None:
+    """A millisecond, none, or less than none: the candidates stay as they are, and the model is free for the next."""
+    judge = Judge(Scripted(free=threading.Event()))
+    for timeout_s in (0.001, 0.0, -3.0):
+        found, account = asyncio.run(judge.judge("?", candidates(), timeout_s=timeout_s))
+        assert account["state"] == "out of time"
+        assert [c.score for c in found] == [0.0, -0.1, -0.2]
+    judge.scorer.free.set()
+    _, account = asyncio.run(judge.judge("?", candidates(), timeout_s=20))
+    assert account["state"] == "judged"
+
+
+def test_fifty_questions_at_once() -> None:
+    """Each gets its candidates, judged or as they were; afterwards nothing waits."""
+
+    async def run() -> list[str]:
+        judge = Judge(Scripted())
+        found = await asyncio.gather(*(judge.judge(f"{n}?", candidates(), timeout_s=20) for n in range(50)))
+        assert all(len(ranked) == 3 for ranked, _ in found)
+        assert judge.queue.waiting == 0
+        return [account["state"] for _, account in found]
+
+    states = asyncio.run(run())
+    assert states.count("judged") >= WAITING_MOST and set(states) <= {"judged", "busy"}

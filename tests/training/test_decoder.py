@@ -34,6 +34,28 @@ def test_the_command_imports_checks_and_lists(tmp_path: Path, capsys: pytest.Cap
     assert "is not empty" in capsys.readouterr().err
 
 
+def test_a_folder_that_changed_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One bit of the weights makes another model, which runs and is wrong: the check compares all of them."""
+    folder = tmp_path / "model"
+    import_model(write_source(tmp_path / "source", LLAMA), folder, forms=("fp32",))
+    weights = bytearray((folder / "model.fp32.bin").read_bytes())
+    weights[1000] ^= 1
+    (folder / "model.fp32.bin").write_bytes(weights)
+    assert main(["model", "check", str(folder)]) == 2
+    assert "model.fp32.bin in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("absent", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_what_is_absent_is_named(tmp_path: Path, absent: str) -> None:
+    """A folder without one of its parts, a path to nothing."""
+    source = write_source(tmp_path / "source", LLAMA)
+    (source / absent).unlink()
+    with pytest.raises(ModelError, match="safetensors" if absent.startswith("model") else absent):
+        import_model(source, tmp_path / "target")
+    with pytest.raises(ModelError, match="no folder and no file"):
+        import_model(tmp_path / "nothing", tmp_path / "target")
+
+
 def test_the_command_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Greedy, drawn, searched, behind a prefix and up to a stop string; the account is JSON on stderr."""
     folder, prefix = tmp_path / "model", tmp_path / "prefix.txt"
@@ -100,7 +122,7 @@ def _with_tokenizer(source: Path, change: Callable[[dict[str, Any]], object]) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d["model"]["vocab"].update({"é": 5000}), "has a token 5,000, and the model has"),
+        (lambda d: d["model"]["vocab"].update({"Y": 5000}), "has a token 5,000, and the model has"),
         (lambda d: d["model"]["vocab"].pop("S"), "the tokenizer makes"),
         (lambda d: d["added_tokens"].append(d["added_tokens"][0] | {"content": "q", "special": True}), "'q' in a text"),
         (lambda d: d.pop("model"), "cannot be used"),

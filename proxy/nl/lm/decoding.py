@@ -14,7 +14,9 @@ from proxy.nl.lm.step import Cache, StepModel, Tokens
 
 Clock = Callable[[], float]
 BATCH = 8
-"""Texts in one step when scoring: enough to fill two cores; memory for logits is batch × tokens × vocabulary × 4 bytes."""
+"""Texts in one step when scoring: enough to fill two cores."""
+LOGITS_MOST = 50_000_000
+"""Numbers of 4 bytes that one step of scoring may return: texts × tokens × vocabulary, which is 262,144 for Gemma 3."""
 READ_AT_ONCE = 512
 """Tokens of one text in one step when reading: more is no faster."""
 
@@ -75,10 +77,12 @@ def likelihoods(
     read = [(model.encode(first), model.encode(second)) for first, second in pairs]
     length = len(prefix.tokens)
     fitting = [i for i, (a, b) in enumerate(read) if b and length + len(a) + len(b) <= model.folder.context]
-    for start in range(0, len(fitting), BATCH):
+    longest, shortest = (f([len(a) + len(b) * last for a, b in read], default=0) for f, last in ((max, 1), (min, 0)))
+    size = max(1, min(BATCH, LOGITS_MOST // ((longest - shortest + 1) * model.folder.vocabulary)))
+    for start in range(0, len(fitting), size):
         if clock() >= deadline:
             break
-        batch = fitting[start : start + BATCH]
+        batch = fitting[start : start + size]
         longest = max(len(read[i][0]) + len(read[i][1]) for i in batch)
         tokens = np.zeros((len(batch), longest), dtype=np.int64)
         mask = np.zeros((len(batch), length + longest), dtype=np.int64)
@@ -100,8 +104,11 @@ def likelihoods(
 
 
 def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Along the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
+    """Along the last axis. Raises: ModelError: the model gave something else than numbers, as after an overflow."""
+    top = logits.max(axis=-1, keepdims=True)
+    if not np.isfinite(top).all():
+        raise ModelError("the language model computes what is no number: import it again, in another form")
+    shifted = logits - top
     found: NDArray[np.float32] = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return found
 

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ class LmFolder:
     """What one folder holds.
 
     layers, kv_heads, head_dim: the shape of the cache. context: tokens at most. begin: token before every text, or None.
-    end: tokens that end one. forms: form → file name of its graph. made_from: name of the source folder.
+    end: tokens that end one. forms: form → file name of its graph. made_from: name of the source. digests: SHA-256 of the
+    graphs and weights by file name, as they were imported; those of older imports have none.
     """
 
     path: Path
@@ -39,11 +41,26 @@ class LmFolder:
     end: tuple[int, ...]
     forms: Mapping[str, str]
     made_from: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def size_bytes(self, form: str) -> int:
         """Of the graph and the weights of *form*."""
         graph = self.path / self.forms[form]
         return sum(p.stat().st_size for p in (graph, weights_of(graph)) if p.is_file())
+
+
+def damaged(folder: LmFolder) -> list[str]:
+    """The files of *folder* that are not those that were imported. Reads all of them. Raises: ModelError: it cannot."""
+    return [name for name, digest in folder.digests.items() if file_digest(folder.path / name) != digest]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of the content of *path*, in hexadecimal. Raises: ModelError: it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as exc:
+        raise ModelError(f"cannot read {path}: {exc.strerror}") from exc
 
 
 def weights_of(graph: Path) -> Path:
@@ -67,13 +84,17 @@ def read_folder(path: Path) -> LmFolder:
             head_dim=int(document["head_dim"]), vocabulary=int(document["vocabulary"]), context=int(document["context"]),
             begin=None if begin is None else int(begin), end=tuple(int(t) for t in document["end"]),
             forms={str(k): str(v) for k, v in document["forms"].items()}, made_from=str(document.get("made_from", "")),
+            digests={str(k): str(v) for k, v in document.get("digests", {}).items()},
         )  # fmt: skip
     except OSError as exc:
         raise ModelError(f"{path} holds no language model ({FILE}: {exc.strerror}): see `sparlance model import`") from exc
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise ModelError(f"{path / FILE} does not describe a language model: {exc}") from exc
     if not found.forms or min(found.layers, found.kv_heads, found.head_dim, found.vocabulary, found.context) < 1:
         raise ModelError(f"{path / FILE} does not describe a language model: no forms, or a number below 1")
+    marks = found.end if found.begin is None else (*found.end, found.begin)
+    if strange := [t for t in marks if not 0 <= t < found.vocabulary]:
+        raise ModelError(f"{path / FILE} does not describe a language model: a token {strange[0]} of {found.vocabulary:,}")
     for name in found.forms.values():
         if Path(name).name != name:
             raise ModelError(f"{path / FILE}: {name!r} is not the name of a file in the folder")

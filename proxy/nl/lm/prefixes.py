@@ -88,15 +88,21 @@ class PrefixCache:
         f = self.model.folder
         return 2 * f.layers * f.kv_heads * f.head_dim * len(prefix.tokens) * self.model.cache_type.itemsize
 
-    def _path(self, tokens: Sequence[int]) -> Path:
-        assert self.folder is not None
-        name = blake2b(np.asarray(tokens, dtype="<i8").tobytes(), key=self.model.fingerprint.encode()[:64], digest_size=20)
+    def _path(self, tokens: Sequence[int]) -> Path | None:
+        """Where the prefix of *tokens* is kept; None: nowhere, also where the model's own files are gone."""
+        if self.folder is None:
+            return None
+        try:
+            fingerprint = self.model.fingerprint
+        except ModelError:
+            return None
+        name = blake2b(np.asarray(tokens, dtype="<i8").tobytes(), key=fingerprint.encode()[:64], digest_size=20)
         return self.folder / f"{name.hexdigest()}{_SUFFIX}"
 
     def _stored(self, tokens: tuple[int, ...]) -> Prefix | None:
-        if self.folder is None:
-            return None
         path = self._path(tokens)
+        if path is None:
+            return None
         try:
             if path.stat().st_size > self.disk_bytes:
                 raise ValueError("larger than all files may be")
@@ -111,28 +117,27 @@ class PrefixCache:
             return None
 
     def _store(self, prefix: Prefix) -> None:
-        if self.folder is None:
-            return
         path = self._path(prefix.tokens)
+        if path is None:
+            return
         draft = path.with_suffix(f".{os.getpid()}.draft")
         try:
             content = _packed(prefix, self.model)
             if len(content) > self.disk_bytes:
                 self.counts.unkept += 1
                 return
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._make_room(len(content))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._make_room(path.parent, len(content))
             draft.write_bytes(content)
             os.replace(draft, path)  # others see a whole file or none
         except (OSError, MemoryError, ModelError):
             self.counts.unkept += 1
             _removed(draft)
 
-    def _make_room(self, needed: int) -> None:
+    def _make_room(self, folder: Path, needed: int) -> None:
         """Remove what was used longest ago; drafts of processes that ended count like the rest."""
-        assert self.folder is not None
         there = []
-        for path in (*self.folder.glob(f"*{_SUFFIX}"), *self.folder.glob("*.draft")):
+        for path in (*folder.glob(f"*{_SUFFIX}"), *folder.glob("*.draft")):
             try:
                 state = path.stat()
             except FileNotFoundError:  # another process was quicker

@@ -130,6 +130,21 @@ class OnnxStepModel:
         self.form = on_cuda if opened.device == "cuda" else on_cpu
         self.cache_type: np.dtype[Any] = np.dtype("<f2" if self.form == "fp16" else "<f4")
         self._outputs = [o.name for o in self._session.get_outputs()]
+        self._check()
+
+    def _check(self) -> None:
+        """Raise ModelError where the graph is not the one that ``lm.json`` describes."""
+        f, kind = self.folder, "tensor(float16)" if self.form == "fp16" else "tensor(float)"
+        wanted = {"tokens", "positions", "mask", "wanted", "rows"}
+        inputs = {i.name: i for i in self._session.get_inputs()}
+        fits = len(inputs) == len(wanted) + 2 * f.layers and inputs.keys() == {*wanted, *self._cache_names()}
+        fits = fits and self._outputs[:1] == ["logits"] and len(self._outputs) == 1 + 2 * f.layers
+        for name in inputs.keys() - wanted if fits else ():
+            fits = fits and inputs[name].type == kind and list(inputs[name].shape[1::2]) == [f.kv_heads, f.head_dim]
+        if not fits or self._session.get_outputs()[0].shape[-1] != f.vocabulary:
+            raise ModelError(f"{f.path / f.forms[self.form]} is not the graph that {FILE} describes: import the model again")
+        if (tokens := self._tokenizer.get_vocab_size()) > f.vocabulary:
+            raise ModelError(f"{f.path / TOKENIZER} has {tokens:,} tokens, and the model {f.vocabulary:,}")
 
     def _options(self, threads: int) -> Any:
         options = self._ort.SessionOptions()
@@ -209,7 +224,7 @@ class OnnxStepModel:
         return Cache(0, 1, tuple(self._ort.OrtValue.ortvalue_from_numpy(nothing) for _ in self._cache_names()))
 
     def encode(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return list(self._tokenizer.encode(_whole(text), add_special_tokens=False).ids)
 
     @cached_property
     def _markup(self) -> Any:
@@ -219,10 +234,15 @@ class OnnxStepModel:
         return made
 
     def encode_markup(self, text: str) -> list[int]:
-        return list(self._markup.encode(text, add_special_tokens=False).ids)
+        return list(self._markup.encode(_whole(text), add_special_tokens=False).ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+
+def _whole(text: str) -> str:
+    """*text* with a question mark for each half of a character, which is no text to a tokenizer."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _first(folder: LmFolder, *preferred: str) -> str:

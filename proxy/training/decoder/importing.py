@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from proxy.errors import ModelError
-from proxy.nl.lm.folder import FILE, TOKENIZER, LmFolder, write_folder
+from proxy.nl.lm.folder import FILE, TOKENIZER, LmFolder, file_digest, weights_of, write_folder
 from proxy.nl.lm.step import OnnxStepModel, StepModel
 from proxy.training.decoder.graph import write_graph
 from proxy.training.decoder.reference import logits
@@ -72,13 +72,15 @@ def import_model(
         for form in forms:
             told(f"writing {form}")
             write_graph(decoder, read.weights, target / f"model.{form}.onnx", form=form)
+        names = [n for f in forms for graph in [target / f"model.{f}.onnx"] for n in (graph.name, weights_of(graph).name)]
         folder = LmFolder(
             target, decoder.architecture, decoder.layers, decoder.kv_heads, decoder.head_dim, decoder.vocabulary,
             decoder.context, decoder.begin, decoder.end, {f: f"model.{f}.onnx" for f in forms}, read.name,
+            {name: file_digest(target / name) for name in names},
         )  # fmt: skip
         write_folder(folder)
     except OSError as exc:
-        raise ModelError(f"cannot write {target}: {exc.strerror}") from exc
+        raise ModelError(f"cannot write {target}: {exc.strerror or exc}") from exc
     try:
         told("reading the source for comparison")
         tokens, wanted = _expected(target, forms[0], read)

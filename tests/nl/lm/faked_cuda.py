@@ -58,6 +58,9 @@ class _Session:
     def get_providers(self) -> list[str]:
         return self.providers
 
+    def get_inputs(self) -> Any:
+        return self.session.get_inputs()
+
     def get_outputs(self) -> Any:
         return self.session.get_outputs()
 

@@ -196,3 +196,22 @@ def test_impossible_samplings_are_refused(given: dict[str, float]) -> None:
     """Before anything is written."""
     with pytest.raises(ValueError, match="temperature is"):
         Sampling(**given)
+
+
+def test_scoring_in_small_batches_changes_nothing(model: OnnxStepModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large vocabulary leaves room for few texts at once: the numbers stay, and no step returns more than may be."""
+    prefix, pairs = read_prefix(model, "Q"), [(f"{'x' * n} ", f"which {n}?") for n in range(9)]
+    whole = likelihoods(model, prefix, pairs, clock=still, deadline=NEVER)
+    monkeypatch.setattr(decoding, "LOGITS_MOST", 1)
+    ticks = itertools.count()
+    assert likelihoods(model, prefix, pairs, clock=lambda: next(ticks), deadline=NEVER) == pytest.approx(whole, abs=1e-4)
+    assert next(ticks) == 9
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_number_is_an_error(model: OnnxStepModel, value: float) -> None:
+    """A form that overflows writes nothing and scores nothing, rather than anything."""
+    logits = np.zeros((1, 5), dtype=np.float32)
+    logits[0, 2] = value
+    with pytest.raises(ModelError, match="no number"):
+        log_softmax(logits)

@@ -129,3 +129,15 @@ def test_a_cache_comes_back_as_it_was(model: OnnxStepModel) -> None:
     assert all(a.shape == (2, model.folder.kv_heads, 4, model.folder.head_dim) for a in arrays)
     again = model.export(type(cache)(4, 2, model.restore(arrays)))
     assert all(np.array_equal(a, b) for a, b in zip(arrays, again, strict=True))
+
+
+def test_a_model_whose_files_are_gone_still_reads(folder: Path, tmp_path: Path) -> None:
+    """It is open; only what would be kept has no name any more."""
+    (tmp_path / "model").mkdir()
+    for file in folder.iterdir():
+        (tmp_path / "model" / file.name).write_bytes(file.read_bytes())
+    model = OnnxStepModel(tmp_path / "model", threads=1, form="fp32")
+    (tmp_path / "model" / "lm.json").unlink()
+    cache = PrefixCache(model, folder=tmp_path / "kept")
+    assert [cache.get(TEXT)[1] for _ in range(2)] == ["read", "memory"]
+    assert not (tmp_path / "kept").exists()

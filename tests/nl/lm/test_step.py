@@ -112,8 +112,11 @@ def test_it_chooses_a_form_for_the_device_and_says_why(folder: Path) -> None:
         ({"forms": {"int8": "absent.onnx"}}, r"no such model file: absent\.onnx"),
         ({"layers": 0}, "number below 1"),
         ({"end": None}, "does not describe"),
+        ({"context": float("inf")}, "does not describe"),
+        ({"end": [4_000_000]}, "a token 4000000 of"),
+        ({"begin": -1}, "a token -1 of"),
     ],
-    ids=["format", "outside", "absent", "number", "type"],
+    ids=["format", "outside", "absent", "number", "type", "infinite", "end", "begin"],
 )
 def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path, change: dict[str, object], message: str) -> None:
     """Each fault of lm.json is an error that says which."""
@@ -121,3 +124,49 @@ def test_a_damaged_folder_is_named(folder: Path, tmp_path: Path, change: dict[st
     (tmp_path / "lm.json").write_text(json.dumps(json.loads((folder / "lm.json").read_text()) | change))
     with pytest.raises(ModelError, match=message):
         OnnxStepModel(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"layers": 9}, {"layers": 1}, {"layers": 1_000_000_000}, {"kv_heads": 5}, {"head_dim": 6}, {"vocabulary": 90},
+        {"forms": {"fp16": "model.fp32.onnx"}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_graph_that_is_not_the_one_described_is_refused(folder: Path, tmp_path: Path, change: dict[str, object]) -> None:
+    """When it is opened, not at the first question; numbers of lm.json are compared before anything is made of them."""
+    for file in folder.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / "lm.json").unlink()
+    described = json.loads((folder / "lm.json").read_text()) | {"forms": {"fp32": "model.fp32.onnx"}}
+    (tmp_path / "lm.json").write_text(json.dumps(described | change))
+    with pytest.raises(ModelError, match="is not the graph that"):
+        OnnxStepModel(tmp_path, threads=1)
+
+
+def test_files_that_are_cut_short_are_refused(folder: Path, tmp_path: Path) -> None:
+    """A graph, its weights or a tokenizer that was copied in part."""
+    for name in ("model.fp32.onnx", "model.fp32.bin", "tokenizer.json"):
+        for file in folder.iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(ModelError, match="cannot be used"):
+            OnnxStepModel(tmp_path, threads=1, form="fp32")
+
+
+def test_a_tokenizer_of_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    """One with more tokens than the model has weights for."""
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    document = json.loads((tmp_path / "tokenizer.json").read_text())
+    document["model"]["vocab"] |= {f"token {n}": 1000 + n for n in range(3)}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document))
+    with pytest.raises(ModelError, match="tokens, and the model"):
+        OnnxStepModel(tmp_path, threads=1)
+
+
+def test_half_a_character_is_text(model: OnnxStepModel) -> None:
+    """A lone surrogate, which JSON can spell and UTF-8 cannot, breaks nothing."""
+    assert model.encode("a\ud800b") == model.encode("a?b")
