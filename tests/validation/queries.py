@@ -3,9 +3,13 @@
 import random
 
 PREFIX = "PREFIX : <http://e/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> "
+PROLOGUE = f"{PREFIX} PREFIX e: <http://f/> PREFIX e: <http://e/> BASE <http://e/x> BASE <./> "
+DATASETS = ["FROM :g", "FROM NAMED :g", "FROM :g FROM NAMED :h", "FROM :absent", "FROM :g FROM :h FROM :g", "FROM <http://e/g>"]
 CLASSES = [":A", ":B", ":C", ":D"]
 PROPERTIES = [":p", ":q", ":r", ":s", ":t"]
 NODES = [f":n{i}" for i in range(7)]
+SPELLED = ["<n1>", "<http://e/n2>", "<./n3>", "<http://\\u0065/n4>", "<http://e/%6E5>", ":\\n6", "e:n1", "<#n1>", "<>"]
+"""Other ways to write nodes, not all of which name one; with BASE, and a prefix that is declared twice."""
 LITERALS = [
     *('"x"', '"x"@en', '"x"@EN', '"X"', '"y"@de', '"1"', '"1.0"', '""'),
     *("1", "2", "1.0", "-3", "1e0", "007", '"1"^^xsd:int', '"1"^^xsd:float', '"0.1"^^xsd:float', "0.1", "1e400"),
@@ -16,10 +20,17 @@ LITERALS = [
     *('"2020-01-01T00:00:00"^^xsd:dateTime', '"2020-01-01T02:00:00.0Z"^^xsd:dateTime'),
     *('"10:00:00"^^xsd:time', '"2020-02"^^xsd:gYearMonth'),
     *('"y"^^:custom', '"P1D"^^xsd:duration', '"x"@en--ltr'),
+    *("-0", '"-0.0"^^xsd:double', "01.50", '"+1"^^xsd:nonNegativeInteger', '"1e0"^^xsd:decimal', "1e39", "16777217"),
+    *('"2020-01-01T00:00:00+14:00"^^xsd:dateTime', '"2020-12-31T24:00:00"^^xsd:dateTime', '"--02-29"^^xsd:gMonthDay'),
+    *('"x"^^xsd:string', '"x\\ny"', '"caf\u00e9"', '"cafe\u0301"@fr', '"x"@en-GB', '"P1Y"^^xsd:yearMonthDuration'),
 ]
 TEXTS = ['"x"', '"1"', '"1.0"', '"http://e/n1"', '"absent"', '""']
 PARTS = ['"x"', '"X"', '"N1"', '"^x"', '"0"', '"y$"', '"zz"', '"e"', '".x"']
 FLAGS = ["", ', "i"', ', "s"']
+ODD_FLAGS = ['"x"', '"ix"', '"m"', '"q"']
+TEXT_ANY, TEXT_EN = '"*"', '"EN"'
+RDF_FIRST, RDF_REST = (f"<http://www.w3.org/1999/02/22-rdf-syntax-ns#{end}>" for end in ("first", "rest"))
+RDF_REIFIES = "http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies"
 VARIABLES = ["?a", "?b", "?c", "?d"]
 
 
@@ -37,12 +48,19 @@ def random_graph(rng: random.Random) -> str:
         lines.append(f"{classes[0]} :sub {rng.choice(CLASSES)} .")
     if rng.random() < 0.15:
         lines.append(f"{rng.choice(NODES)} {rng.choice(properties)} {rng.choice(NODES)} {{| {rng.choice(properties)} 1 |}} .")
+        lines.append(f"<< {rng.choice(NODES)} {rng.choice(PROPERTIES)} {rng.choice(NODES)} >> {rng.choice(properties)} 2 .")
         lines.append(f"{rng.choice(NODES)} {rng.choice(properties)} <<( :n1 :p :n2 )>> .")
+    if rng.random() < 0.15:
+        listed = " ".join(rng.choice([*NODES, *LITERALS]) for _ in range(rng.randint(0, 2)))
+        lines.append(f"{rng.choice(NODES)} {rng.choice(properties)} ( {listed} ) .")
     return "\n".join(lines)
 
 
 def random_quads(rng: random.Random) -> list[tuple[str, str, str, str]]:
-    """A few statements in the named graphs ``:g`` and ``:h``."""
+    """A few statements in the named graphs ``:g`` and ``:h``, or one statement in both."""
+    if rng.random() < 0.2:
+        s, p, o = rng.choice(NODES), rng.choice(PROPERTIES), rng.choice([*NODES, *LITERALS])
+        return [(s, p, o, ":g"), (s, p, o, ":h")]
     found = []
     for graph in (":g", ":g", ":h"):
         p, o = rng.choice([(rng.choice(PROPERTIES), rng.choice([*NODES, *LITERALS])), ("a", rng.choice(CLASSES))])
@@ -56,6 +74,7 @@ class QueryMaker:
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.blank = 0
+        self.prologue = PROLOGUE if rng.random() < 0.4 else PREFIX
 
     def pick(self, *options):
         return self.rng.choice(options)
@@ -64,17 +83,28 @@ class QueryMaker:
         return self.rng.choice(VARIABLES)
 
     def constant(self):
-        return self.rng.choice(self.rng.choice((NODES, NODES, LITERALS, CLASSES, [":absent"])))
+        return self.rng.choice(self.rng.choice((NODES, NODES, NODES, LITERALS, LITERALS, CLASSES, [":absent"], self.spelled())))
 
     def subject(self):
         r = self.rng.random()
-        return self.variable() if r < 0.85 else self.rng.choice(NODES) if r < 0.97 else "[]"
+        if r < 0.85:
+            return self.variable()
+        return self.rng.choice(NODES) if r < 0.95 else self.pick("[]", self.blank_node(), self.rng.choice(self.spelled()))
 
     def object(self):
         r = self.rng.random()
         if r < 0.65:
             return self.variable()
-        return self.constant() if r < 0.97 else f"[ {self.rng.choice(PROPERTIES)} {self.variable()} ]"
+        if r < 0.96:
+            return self.constant()
+        return self.pick(f"[ {self.rng.choice(PROPERTIES)} {self.variable()} ]", self.blank_node(), "()", "[]")
+
+    def blank_node(self):
+        """A label that one element of a group may hold twice; in another basic graph pattern it would be no SPARQL."""
+        return f"_:b{self.blank}"
+
+    def spelled(self):
+        return SPELLED if self.prologue is PROLOGUE else NODES
 
     def path(self, depth=0):
         r = self.rng.random()
@@ -92,6 +122,9 @@ class QueryMaker:
             lambda: f"!{p}",
             lambda: f"!(^{p})",
             lambda: f"!({p}|^{self.rng.choice(PROPERTIES)})",
+            lambda: f"!({p}|{self.rng.choice(PROPERTIES)}|^a|^:absent)",
+            lambda: f"^({inner()}/{inner()})",
+            lambda: f"({inner()}/{inner()}?)+",
             lambda: "a/(:sub)*",
         )()
 
@@ -104,7 +137,14 @@ class QueryMaker:
         if r < 0.82:
             return f"{self.subject()} {self.variable()} {self.object()} ."
         if r < 0.84:
-            return f"{self.subject()} {self.rng.choice(PROPERTIES)} ({self.variable()} {self.constant()}) ."
+            return self.pick(
+                f"{self.subject()} {self.rng.choice(PROPERTIES)} ({self.variable()} {self.constant()}) .",
+                f"( {self.object()} {self.object()} ) {self.rng.choice(PROPERTIES)} {self.object()} .",
+                f"{self.subject()} {self.rng.choice(PROPERTIES)} ( ({self.variable()}) ) .",
+                f"[ {self.path()} {self.object()} ; a {self.rng.choice(CLASSES)} ] {self.path()} {self.object()} .",
+                f"{self.subject()} {self.path()} {self.object()} , {self.object()} ; ; a {self.rng.choice(CLASSES)} .",
+                f"{self.subject()} {self.rng.choice(PROPERTIES)}/{RDF_REST}*/{RDF_FIRST} {self.object()} .",
+            )
         return f"{self.subject()} {self.path()} {self.object()} ."
 
     def expression(self, depth=0):
@@ -133,6 +173,23 @@ class QueryMaker:
             lambda: f"REGEX({self.text_of(v)}, {self.pick(*PARTS)}{self.pick(*FLAGS)})",
             lambda: f"!({v} = {self.constant()})",
             lambda: f"COALESCE({v}, 1) = {self.constant()}",
+            lambda: f"{v} IN ({self.faulty()}, {self.constant()}, {self.variable()})",
+            lambda: f"{v} NOT IN ({self.faulty()}, {self.constant()})",
+            lambda: f"{v} IN ({self.constant()}, {self.constant()}) && {v} NOT IN ({self.constant()})",
+            lambda: f"{v} {self.pick('<', '>', '<=', '>=', '=', '!=')} {self.variable()}",
+            lambda: f"IF({self.pick('BOUND', 'isIRI')}({v}), {v} = {self.constant()}, {self.pick('true', '1/0', 'false')})",
+            lambda: f"COALESCE({self.faulty()}, {v} = {self.constant()}, true)",
+            lambda: f"{v} + 0 = {self.constant()}",
+            lambda: f"STRLEN(STR({v})) > {self.pick(0, 3)}",
+            lambda: f"LANGMATCHES(LANG({v}), {self.pick(TEXT_ANY, TEXT_EN)})",
+            lambda: f"DATATYPE({v}) = {self.pick('xsd:integer', 'xsd:string', 'xsd:date')}",
+            lambda: f"sameTerm({v}, {self.variable()})",
+            lambda: f"STR({v}) IN ({self.pick(*TEXTS)}, {self.pick(*TEXTS)})",
+            lambda: f"{v} = {self.faulty()}",
+            lambda: f"{v}",
+            lambda: self.pick("true", "false", "1", '""', "1/0", "!false"),
+            lambda: f"REGEX(STR({v}), {self.pick(*PARTS)}, {self.pick(*ODD_FLAGS)})",
+            lambda: f"REPLACE(STR({v}), 'x', 'y') = {self.pick(*TEXTS)}",
         ]
         if depth < 2:
             options += [
@@ -140,10 +197,37 @@ class QueryMaker:
                 lambda: f"({self.expression(depth + 1)} && {self.expression(depth + 1)})",
                 lambda: f"!({self.expression(depth + 1)})",
                 lambda: f"EXISTS {self.group(2)}",
+                lambda: f"EXISTS {{ {{ {self.triple()} FILTER({self.expression(2)}) }} MINUS {self.group(2)} }}",
+                lambda: f"EXISTS {{ {self.sub_select(1)} }}",
+                lambda: f"EXISTS {{ {self.triple()} FILTER NOT EXISTS {self.group(2)} OPTIONAL {self.group(2)} }}",
                 lambda: f"NOT EXISTS {self.group(2)}",
                 lambda: f"(EXISTS {self.group(2)} || {self.expression(depth + 1)})",
             ]
         return self.rng.choice(options)()
+
+    def faulty(self):
+        """An expression that is an error, at least for some."""
+        v = self.variable()
+        return self.pick("1/0", f"{v} + 1", "?never", f"STRLANG({v}, 'en')", f"STRDT('1', {v})", f"xsd:integer({v})", f"-{v}")
+
+    def given(self):
+        """What BIND or a projection computes."""
+        return self.pick(
+            self.constant(),
+            self.constant(),
+            self.variable(),
+            self.variable(),
+            self.faulty(),
+            f"COALESCE({self.faulty()}, {self.constant()})",
+            f"COALESCE({self.variable()}, {self.variable()})",
+            f"IF({self.expression(2)}, {self.constant()}, {self.variable()})",
+            'IRI("http://e/n1")',
+            f"STR({self.variable()})",
+            'STRDT("1", xsd:integer)',
+            'STRLANG("x", "en")',
+            "BNODE()",
+            f"EXISTS {self.group(2)}",
+        )
 
     def text_of(self, v):
         return self.pick(v, v, f"STR({v})", f"LCASE({v})", f"UCASE(STR({v}))")
@@ -154,7 +238,7 @@ class QueryMaker:
     def values(self):
         r = self.rng.random()
         if r < 0.1:
-            return f"VALUES {self.variable()} {{ }}"
+            return self.pick(f"VALUES {self.variable()} {{ }}", "VALUES () { () }", "VALUES () { () () }", "VALUES () { }")
         if r < 0.5:
             rows = " ".join(self.value() for _ in range(self.rng.randint(1, 3)))
             return f"VALUES {self.variable()} {{ {rows} }}"
@@ -175,8 +259,21 @@ class QueryMaker:
             lambda: f"{{ SELECT {v} {inner} VALUES {w} {{ {self.constant()} }} }}",
             lambda: f"{{ SELECT {v} (COUNT(*) AS ?n) {inner} GROUP BY {v} VALUES {v} {{ {self.constant()} }} }}",
             lambda: f"{{ SELECT {v} {inner} OFFSET 1 }}",
+            lambda: f"{{ SELECT REDUCED * {inner} ORDER BY DESC({v}) {self.expression_key()} LIMIT 2 OFFSET 1 }}",
+            lambda: f"{{ SELECT ({self.given()} AS {v}) {w} {inner} }}",
+            lambda: f"{{ SELECT ({w} AS {v}) {inner} }}",
+            lambda: f"{{ SELECT ?k ({w} AS {v}) {inner} GROUP BY ({v} AS ?k) {w} }}",
+            lambda: f"{{ SELECT ?k {inner} GROUP BY ({self.given()} AS ?k) HAVING (?k = {self.constant()}) }}",
+            lambda: f"{{ SELECT {v} {inner} GROUP BY {v} {w} HAVING (EXISTS {self.group(2)}) }}",
+            lambda: f"{{ SELECT (COUNT(*) AS {v}) {inner} HAVING ({self.having(w, w)}) }}",
+            lambda: f"{{ SELECT (MIN({w}) AS {v}) (MAX({w}) AS ?m) {inner} VALUES {v} {{ {self.constant()} }} }}",
+            lambda: f"{{ SELECT {v} (GROUP_CONCAT({w}; SEPARATOR='') AS ?m) {inner} GROUP BY {v} }}",
+            lambda: f"{{ SELECT {v} {{ {self.sub_select(depth + 1)} }} }}",
             lambda: f"{{ SELECT {v} (COUNT({w}) AS ?n) {inner} GROUP BY {v} HAVING ({self.having(v, w)}) }}",
         )()
+
+    def expression_key(self):
+        return f"({self.expression(2)})"
 
     def rdf12(self):
         """RDF 1.2: triple terms, reifiers, annotations; and LATERAL."""
@@ -191,14 +288,25 @@ class QueryMaker:
             lambda: f"FILTER(isTRIPLE({o}))",
             lambda: f"BIND(<<( :n1 {p} :n2 )>> AS {self.variable()})",
             lambda: f"LATERAL {self.group(2)}",
+            lambda: f"<< {self.object()} {p} {o} ~ {self.blank_node()} >> {self.rng.choice(PROPERTIES)} {self.object()} .",
+            lambda: f"{s} {p} << :n1 {self.rng.choice(PROPERTIES)} << {self.variable()} {p} {o} >> >> .",
+            lambda: f"{s} {p} {o} ~ {self.variable()} ~ {{| {p} {o} ; a :A |}} {{| {p} 1 |}} .",
+            lambda: f"?t <{RDF_REIFIES}> <<( {self.variable()} {p} {o} )>> . ?t :q {self.object()} .",
+            lambda: f"FILTER(SUBJECT({o}) = {self.constant()})",
+            lambda: f"BIND(TRIPLE({self.variable()}, {p}, {o}) AS {self.variable()})",
         )()
 
     def element(self, depth):
+        self.blank += 1
         r = self.rng.random()
         if depth > 2 or r < 0.45:
             return self.triple()
         if r < 0.53:
-            return f"OPTIONAL {self.group(depth + 1)}"
+            return self.pick(
+                f"OPTIONAL {self.group(depth + 1)}",
+                f"OPTIONAL {{ {self.triple()} FILTER({self.expression(2)}) }}",
+                f"OPTIONAL {{ {{ {self.triple()} FILTER({self.expression(2)}) }} }}",
+            )
         if r < 0.61:
             return " UNION ".join(self.group(depth + 1) for _ in range(self.rng.randint(2, 3)))
         if r < 0.65:
@@ -209,11 +317,12 @@ class QueryMaker:
             return self.values()
         if r < 0.87:
             fresh = self.rng.choice(VARIABLES)
-            return f"BIND({self.rng.choice([self.constant(), self.variable(), self.variable()])} AS {fresh})"
+            return f"BIND({self.given()} AS {fresh})"
         if r < 0.92:
             return self.sub_select(depth)
         if r < 0.94:
-            return f"GRAPH {self.pick('?g', ':g', ':h', self.variable())} {self.group(depth + 1)}"
+            name = self.pick("?g", "?g", ":g", ":h", self.variable(), self.rng.choice((":absent", "<http://e/g>")))
+            return f"GRAPH {name} {self.pick(self.group(depth + 1), '{ }')}"
         if r < 0.955:
             return self.rdf12()
         return self.group(depth + 1)
@@ -247,10 +356,10 @@ class QueryMaker:
     def query(self):
         body = self.group()
         if self.rng.random() < 0.12:
-            body = self.pick("FROM :g", "FROM NAMED :g", "FROM :g FROM NAMED :h", "FROM :absent") + f" WHERE {body}"
+            body = self.pick(*DATASETS) + f" WHERE {body}"
         v = self.variable()
         return (
-            PREFIX
+            self.prologue
             + self.rng.choice(
                 [lambda: f"SELECT * {body}"] * 6
                 + [
@@ -264,6 +373,15 @@ class QueryMaker:
                     lambda: f"ASK {body}",
                     lambda: f"CONSTRUCT {{ :x :y {v} }} {body}",
                     lambda: f"DESCRIBE {v} {body}",
+                    lambda: f"DESCRIBE {self.rng.choice(NODES)} {v} {body}",
+                    lambda: f"CONSTRUCT WHERE {{ {self.triple()} {self.triple()} }}",
+                    lambda: f"CONSTRUCT {{ :x :y 1 }} {body} GROUP BY {v} HAVING ({self.having(v, v)})",
+                    lambda: f"SELECT {v} ({self.given()} AS ?k) {body} ORDER BY ?k OFFSET 0",
+                    lambda: f"SELECT ?k {body} GROUP BY ({self.given()} AS ?k) HAVING (?k = {self.constant()})",
+                    lambda: f"SELECT (1 AS ?one) {body} GROUP BY {v} HAVING (EXISTS {self.group(2)})",
+                    lambda: f"SELECT * {body} {self.values()}",
+                    lambda: f"ASK {body} {self.values()}",
+                    lambda: f"SELECT (COUNT(*) AS ?n) {body} {self.values()}",
                     lambda: f"SELECT * {body} VALUES {v} {{ {self.constant()} {self.constant()} }}",
                     lambda: f"SELECT (MAX({v}) AS ?m) {body} HAVING (COUNT(*) > 0)",
                 ]

@@ -5,12 +5,14 @@ A few thousand cases by default, seeded; ``SPARLANCE_FUZZ_CASES`` asks for more,
 
 import os
 import random
+from typing import Any
 
 import pyoxigraph as ox
 import pytest
 from graphs import index_of, store_of, values_of
 from queries import PREFIX, QueryMaker, random_graph, random_quads
 
+from proxy.query.operation import DatasetDescription
 from proxy.query.parse import parse
 from proxy.query.render import render
 from proxy.validation.check import check, is_proved_empty
@@ -19,6 +21,8 @@ from proxy.validation.finding import Severity
 CASES = int(os.environ.get("SPARLANCE_FUZZ_CASES", "3000"))
 SEED = os.environ.get("SPARLANCE_FUZZ_SEED", "library")
 PER_GRAPH = 20
+E = "http://e/"
+DATASETS = [DatasetDescription(*graphs) for graphs in [((E + "g",), ()), ((), (E + "g",)), ((E + "g", E + "h"), (E + "h",))]]
 BATCHES = 10
 
 
@@ -27,6 +31,14 @@ def has_solution(answer):
         return bool(answer) if isinstance(answer, ox.QueryBoolean) else next(iter(answer), None) is not None
     except RuntimeError:
         return False  # the evaluation ended: a variable in the subject of a triple term was bound to a literal
+
+
+def alone(store, name):
+    """The named graph *name* as a store of its own."""
+    own = ox.Store()
+    quads = store.quads_for_pattern(None, None, None, ox.NamedNode(E + name))
+    own.extend(ox.Quad(q.subject, q.predicate, q.object) for q in quads)
+    return own
 
 
 COUNTER_EXAMPLES = {
@@ -61,8 +73,8 @@ def test_counter_examples(text):
 def test_no_proof_is_wrong(batch):
     """A query that is proved empty has no solution, its confirmation is false, and it reads the same once rendered.
 
-    The index is of exact kinds or single classes, of the default graph or of all graphs, with the literals or without,
-    with the tables of nodes or without.
+    The index is of exact kinds or single classes, of the default graph, of all graphs or of all and each, with the literals or
+    without, with the tables of nodes or without. At times the protocol names the graphs.
     """
     proofs = 0
     for g in range(max(1, CASES // (BATCHES * PER_GRAPH))):
@@ -73,22 +85,34 @@ def test_no_proof_is_wrong(batch):
         store.update(f"{PREFIX} INSERT DATA {{ {named} }}")
         exact, union = rng.random() < 0.5, rng.random() < 0.5
         index = index_of(store, exact=exact, union=union, tables=rng.random() < 0.8)
+        is_each = union and rng.random() < 0.5
+        if is_each:
+            index = index.with_graphs({f"{E}{name}": index_of(alone(store, name), exact=exact) for name in ("g", "h")})
         values = values_of(store, union=union, cap=rng.choice((3, 1000))) if rng.random() < 0.8 else None
         for _ in range(PER_GRAPH):
             text = QueryMaker(rng).query()
-            is_union = union and rng.random() < 0.5
+            dataset = rng.choice(DATASETS) if rng.random() < 0.1 else DatasetDescription()
+            if dataset:
+                reads: dict[str, Any] = {
+                    "default_graph": [ox.NamedNode(g) for g in dataset.default_graphs],
+                    "named_graphs": [ox.NamedNode(g) for g in dataset.named_graphs],
+                }
+            else:
+                reads = {"use_default_graph_as_union": union and rng.random() < 0.5 and "FROM" not in text}
             try:
-                answer = store.query(text, use_default_graph_as_union=is_union and "FROM" not in text)
+                answer = store.query(text, **reads)
             except SyntaxError:
                 continue  # such as two BINDs to one variable: not SPARQL, whoever reads it
+            except RuntimeError:
+                continue  # as in has_solution, but at once: TRIPLE() of a literal, for one
             query = parse(text)
             assert parse(render(query)) == query, text
-            findings = check(query, index, values=values)
-            told = (text, turtle, named, exact, union)
+            findings = check(query, index, values=values, dataset=dataset)
+            told = (text, turtle, named, exact, union, is_each, dataset)
             if is_proved_empty(findings):
                 proofs += 1
                 assert not has_solution(answer), told
             for f in findings:
                 if f.severity is Severity.PROVED_EMPTY:
-                    assert not store.query(f.confirmation), (*told, f.confirmation)
+                    assert not store.query(f.confirmation, **(reads if dataset else {})), (*told, f.confirmation)
     assert proofs > 0
