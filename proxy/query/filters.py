@@ -91,6 +91,8 @@ def never_of_a_group(expression: Expression) -> bool:
             return False
     if number.datatype != XSD + "integer" or not number.lexical.isascii() or not number.lexical.lstrip("+-").isdigit():
         return False
+    if len(number.lexical) > 19:
+        return False  # Python reads no integer of more than 4,300 digits, and no group has that many solutions
     least, n = (1 if argument is None else 0), int(number.lexical)
     return (operator in ("<", "=", "<=") and n < least) or (operator == "<" and n == least)
 

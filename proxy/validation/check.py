@@ -17,6 +17,7 @@ from proxy.query.term import Iri
 from proxy.validation.confirm import confirmation
 from proxy.validation.explain import culprit, explain
 from proxy.validation.finding import Finding, Severity
+from proxy.validation.forms import literal_forms
 from proxy.validation.lexical import text_as_number, unknown_terms, words_of
 from proxy.validation.prove import is_contradicted, minimal_core
 from proxy.validation.suggest import Names
@@ -104,6 +105,7 @@ def _look(
         words = words_of(query, covers_named_graphs=covers)
         findings += unknown_terms(words, index, case.names)
         findings += text_as_number(words, case.supports, case.names)
+        findings += literal_forms(words, case.supports, case.names)
     return _in_order(findings)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from proxy.index.support import SupportIndex
 from proxy.query.conditions import Condition, Edge, GroupSize, Impossible, OneOf
 from proxy.query.model import Span, TriplePattern
 from proxy.query.term import Iri, Literal
-from proxy.validation.explain_values import about_values
+from proxy.validation.explain_values import about_values, shown
 from proxy.validation.group_size import most_solutions
 from proxy.validation.prove import is_contradicted
 from proxy.validation.suggest import Names, for_class, for_node, for_property
@@ -110,7 +110,7 @@ def explain(
         return _about_classes(core, class_, span, index, names)
     if not isinstance(main.predicate, Iri):
         return _about_many(core, span, index, names)
-    return _about_property(core, main, main.predicate.value, index, names, context)
+    return _about_property(core, main, main.predicate.value, supports, names, context)
 
 
 def _absent(main: Edge, core: Sequence[Condition], supports: Supports) -> str | None:
@@ -161,11 +161,11 @@ def _about_property(
     core: Sequence[Condition],
     main: Edge,
     property_: str,
-    index: SupportIndex,
+    supports: Supports,
     names: Names,
     context: Sequence[Condition],
 ) -> Explanation:
-    span = main.origin.span
+    span, index = main.origin.span, supports.index
     p = names.short(property_)
     users = index.subject_classes(property_)
     total = int(index.count[index.cells(property_)].sum())
@@ -214,10 +214,30 @@ def _about_property(
             "object-form",
             f"{p} never leads to a literal of this kind here.",
             f"{there}; the pattern has a {names.short(main.object.datatype)}.",
+            _instead_of(main.object, property_, leads, supports, names),
         )
     if isinstance(main.object, Iri):
-        return Explanation(span, "object-form", f"{p} never leads to an IRI here.", f"{there}.")
+        o = main.object.value
+        an_instance = (f"an instance of it: {p} ?x . ?x a {names.short(o)}",) if leads.get(o) else ()
+        return Explanation(span, "object-form", f"{p} never leads to {names.short(o)} here.", f"{there}.", an_instance)
     return Explanation(span, "no-such-edge", f"Nothing meets the conditions on {p} at once.", f"{used}; {there}.")
+
+
+def _instead_of(
+    literal: Literal, property_: str, leads: Mapping[str | None, int], supports: Supports, names: Names
+) -> tuple[str, ...]:
+    """What is spelled like *literal*: a literal of *property_* of another kind, or the name of a node that it leads to."""
+    if supports.observed is None:
+        return ()
+    own: dict[str, None] = {}
+    by_name: dict[str, None] = {}
+    for e in supports.observed.spelled(literal.lexical):
+        spelled = shown(Literal(e.text, e.datatype, e.language), names)
+        if e.property == property_:
+            own[f"as the graph spells it: {spelled}"] = None
+        elif e.property is not None and e.subject_class in leads:
+            by_name[f"by name: {names.short(property_)}/{names.short(e.property)} {spelled}"] = None
+    return (*list(own)[:2], *list(by_name)[:2])
 
 
 def _about_many(core: Sequence[Condition], span: Span, index: SupportIndex, names: Names) -> Explanation:

@@ -13,6 +13,8 @@ from proxy.query.model import (
     Comparison,
     Exists,
     GraphPattern,
+    In,
+    InlineData,
     OrderCondition,
     ParsedQuery,
     Service,
@@ -26,11 +28,13 @@ from proxy.validation.suggest import Names, for_class, for_property
 from proxy.validation.supports import Supports
 
 _MAX_PATTERNS = 1_000
+_MAX_ROWS = 50
+"""Of VALUES, whose literals are looked at."""
 _MAX_SUGGESTED = 10
 """Unknown terms that suggestions are looked for; each is compared with all names of the graph. All are said."""
 
 
-_TOLD = frozenset((Service, GraphPattern, Comparison, Aggregate, OrderCondition, Exists))
+_TOLD = frozenset((Service, GraphPattern, Comparison, In, InlineData, Aggregate, OrderCondition, Exists))
 """Nodes that say more than triple patterns do."""
 
 
@@ -41,11 +45,13 @@ class Words:
     patterns: triple patterns that ask the graphs of the index: not those inside SERVICE, nor inside GRAPH where it does not
         cover named graphs, nor of a CONSTRUCT template.
     numeric: variables that are compared with a number, summed or averaged. sorted: those of ORDER BY, MIN and MAX.
+    compared: (variable, operator, literal), with "=" for IN and short VALUES.
     """
 
     patterns: tuple[TriplePattern, ...]
     numeric: frozenset[Variable]
     sorted: frozenset[Variable]
+    compared: tuple[tuple[Variable, str, Literal], ...] = ()
 
 
 def words_of(query: ParsedQuery, *, covers_named_graphs: bool = False) -> Words:
@@ -55,7 +61,8 @@ def words_of(query: ParsedQuery, *, covers_named_graphs: bool = False) -> Words:
     patterns: list[TriplePattern] = []
     numeric: set[Variable] = set()
     sorted_: set[Variable] = set()
-    for node in walk((query.where, query.having, query.projection, query.order_by)):
+    compared: list[tuple[Variable, str, Literal]] = []
+    for node in walk((query.where, query.having, query.projection, query.order_by, query.values)):
         match node:
             case Iri() | Literal() | Variable():
                 continue
@@ -66,14 +73,21 @@ def words_of(query: ParsedQuery, *, covers_named_graphs: bool = False) -> Words:
                 if covers_named_graphs and isinstance(node, GraphPattern):
                     continue
                 foreign.update(id(n) for n in walk(group) if isinstance(n, TriplePattern))
-            case Comparison(_, Variable() as v, Literal(_, datatype)) | Comparison(_, Literal(_, datatype), Variable() as v):
-                if datatype in NUMERIC:
+            case Comparison(operator, Variable() as v, Literal() as constant) | Comparison(
+                operator, Literal() as constant, Variable() as v
+            ):
+                if constant.datatype in NUMERIC:
                     numeric.add(v)
+                compared.append((v, operator, constant))
+            case In(Variable() as v, options, False):
+                compared += [(v, "=", o) for o in options if isinstance(o, Literal)]
+            case InlineData(variables, rows) if len(rows) <= _MAX_ROWS:
+                compared += [(v, "=", t) for row in rows for v, t in zip(variables, row, strict=True) if isinstance(t, Literal)]
             case Aggregate("SUM" | "AVG", Variable() as v):
                 numeric.add(v)
             case Aggregate("MIN" | "MAX", Variable() as v) | OrderCondition(Variable() as v):
                 sorted_.add(v)
-    return Words(tuple(patterns), frozenset(numeric), frozenset(sorted_))
+    return Words(tuple(patterns), frozenset(numeric), frozenset(sorted_), tuple(compared[:_MAX_PATTERNS]))
 
 
 def unknown_terms(words: Words, index: SupportIndex, names: Names) -> Iterator[Finding]:

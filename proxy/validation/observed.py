@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from proxy.index.normalise import normalise
 from proxy.index.support import SupportIndex
-from proxy.index.values import ValueIndex
+from proxy.index.values import ValueEntry, ValueIndex
 from proxy.query.effort import spend
 from proxy.query.literals import Family, Interval, family, interval, may_satisfy, spelling
 from proxy.query.term import Literal
@@ -106,12 +106,7 @@ class Observed:
         if of is Family.OTHER:
             return True
         if of is Family.TEXT:
-            wanted = spelling(literal.lexical)
-            return any(
-                e.property == p and e.subject_class == c and spelling(e.text) == wanted
-                for e in self._values.lookup(normalise(literal.lexical))
-                for c, p in pairs
-            )
+            return any((e.subject_class, e.property) in pairs for e in self.spelled(literal.lexical))
         where = interval(literal.lexical, of)
         if where is None:
             return True
@@ -187,6 +182,11 @@ class Observed:
         return None if low_ is None or high_ is None else Scale((), low_[0], high_[1], False)
 
     # -- for messages
+
+    def spelled(self, text: str) -> list[ValueEntry]:
+        """The literals and local names that are spelled *text*, whatever their datatype and language."""
+        wanted = spelling(text)
+        return [e for e in self._values.lookup(normalise(text)) if spelling(e.text) == wanted]
 
     def examples(self, pairs: Sequence[Pair], limit: int = 3) -> list[str]:
         """The most frequent texts of *pairs*."""

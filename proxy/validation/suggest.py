@@ -16,6 +16,8 @@ _SAFE_LOCAL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_\-]*)")
 _MAX_SUGGESTIONS = 4
 _MAX_COMPARED = 100
 """Characters of a name; what is longer is alike or not by how it starts."""
+_MAX_SHOWN = 300
+"""Characters of an IRI in a finding."""
 
 
 def local_name(iri: str) -> str:
@@ -29,13 +31,15 @@ class Names:
         self._namespaces = sorted(((ns, p) for p, ns in prefixes.items() if ns), key=lambda x: -len(x[0]))
 
     def short(self, iri: str | None) -> str:
-        """Prefixed where the query declares the prefix, else in full; None is said in words."""
+        """Prefixed where the query declares the prefix, else in full but for very long ones; None is said in words."""
         if iri is None:
             return "nodes without a class"
         for namespace, prefix in self._namespaces:
+            if len(iri) > _MAX_SHOWN:
+                break
             if iri.startswith(namespace) and _SAFE_LOCAL.fullmatch(iri[len(namespace) :]):
                 return f"{prefix}:{iri[len(namespace) :]}"
-        return f"<{iri}>"
+        return f"<{iri}>" if len(iri) <= _MAX_SHOWN else f"<{iri[:_MAX_SHOWN]}…>"
 
     def counted(self, counts: Mapping[str | None, int], limit: int = 3) -> str:
         """The largest of *counts*: ``:Employee (53), :Agent (2)``."""
@@ -130,12 +134,16 @@ def for_property(
             found.append(
                 f"the other direction: {names.short(property_)} leads to {names.short(c)}, from {names.counted(users)}"
             )
-        fits = [p for p in table if object_class is None or object_class in index.targets(c, p)]
+        fits = [p for p in table if p != index.class_predicate]
+        if object_class is not None:
+            fits = [p for p in fits if object_class in index.targets(c, p)]
         close = nearest(property_, fits, index)
         if object_class is not None and not close:
             close = sorted(fits, key=lambda p: (-table[p], p))[:2]
-        found += [f"{names.short(p)} ({names.short(c)} has {table[p]:,})" for p in close]
-        found += _two_hops(c, property_, index, names)
+        alike = [f"{names.short(p)} ({names.short(c)} has {table[p]:,})" for p in close]
+        ways = _two_hops(c, property_, index, names)
+        # a property that others have is no slip of the pen: it is meant, and reached over a neighbour
+        found += [*alike, *ways] if object_class is not None else [*ways, *alike]
         found += _other_ways(c, property_, index, names)
         if not found and not users:
             most_used = sorted((p for p in table if p != index.class_predicate), key=lambda p: (-table[p], p))[:3]

@@ -181,3 +181,18 @@ def test_a_bound_that_was_reached_is_said(exact_index):
     assert found[-1].severity is Severity.NOT_ANALYSED
     assert found[-1].message == "Not analysed in full: more than 64 alternatives."
     assert is_proved_empty(found)
+
+
+@pytest.mark.parametrize("n", ["9" * 5000, "-" + "9" * 5000, "+" + "0" * 5000 + "1"])
+@pytest.mark.parametrize("operator", ["<", ">", "=", "<="])
+def test_a_number_longer_than_python_reads(n, operator, index):
+    """HAVING with 5,000 digits is no error of ours."""
+    text = f"{{ ?x :memberOf ?y }} GROUP BY ?x HAVING(COUNT(*) {operator} {n})"
+    assert not is_proved_empty(check(parse(f"PREFIX : <http://library.example/> SELECT ?x {text}"), index))
+
+
+def test_a_very_long_iri_is_cut_in_messages(index):
+    """A finding stays readable, whatever the query holds."""
+    findings = check(parse(f"SELECT * {{ <http://e/{'a' * 100_000}> <http://e/{'b' * 100_000}> ?x }}"), index)
+    assert findings and all(len(f.message) + len(f.evidence) < 2_000 for f in findings)
+    assert len(findings[0].pattern) < 2_000
