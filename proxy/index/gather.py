@@ -95,15 +95,13 @@ def _add_entries(tally: Tally, values: ValueIndexBuilder, pairs: LiteralPairs, i
     number_of_term[terms] = values.number_iris([tally.iri(i) for i in terms.tolist()])
     datatypes = np.array(values.number_iris([d for d, _ in endings]), dtype=np.int64)
     languages = [tag and tag.lower() for _, tag in endings]
-    subjects = np.where(has_one_subject, pairs.subjects, -1)
-    named = sorted_unique(subjects[subjects >= 0])
-    iris: dict[int, str | None] = dict(zip(named.tolist(), tally.iris(named), strict=True))
-    iris[-1] = None
     pair = np.repeat(np.arange(len(pairs.begins)), np.diff(np.append(pairs.begins, len(pairs.literals))))
     kept = np.flatnonzero(is_kept)
     for at in range(0, len(kept), _AT_ONCE):
         chosen = kept[at : at + _AT_ONCE]
         literal = pairs.literals[chosen]
+        subject = np.full(len(chosen), None, dtype=object)
+        subject[has_one_subject[chosen]] = tally.iris(pairs.subjects[chosen[has_one_subject[chosen]]])
         values.add_numbered(
             (
                 number_of_text[literal].tolist(),
@@ -113,7 +111,7 @@ def _add_entries(tally: Tally, values: ValueIndexBuilder, pairs: LiteralPairs, i
                 number_of_term[pairs.properties[pair[chosen]]].tolist(),
                 number_of_term[pairs.classes[pair[chosen]]].tolist(),
                 pairs.counts[chosen].tolist(),
-                list(map(iris.__getitem__, subjects[chosen].tolist())),
+                subject.tolist(),
             )
         )
 

@@ -28,6 +28,8 @@ _LITERAL: Final = re.compile(
 _IRI: Final = re.compile(r'<([^<>"{}|^`\x00-\x20]*)>')
 _BLANK: Final = re.compile(r"_:([^ \t<>\"]+)")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))")
+_AT_ONCE: Final = 50_000
+"""Literals that are read at a time."""
 _CHARACTERS: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
 
@@ -135,6 +137,18 @@ def read_literals(tokens: Sequence[bytes]) -> Literals:
     Raises:
         NotNTriples
     """
+    texts: list[str] = []
+    ending: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    endings: dict[tuple[str, str | None], int] = {}
+    for at in range(0, len(tokens), _AT_ONCE):
+        more, number = _read_some(tokens[at : at + _AT_ONCE], endings)
+        texts += more
+        ending.append(number)
+    return Literals(texts, np.concatenate(ending), list(endings))
+
+
+def _read_some(tokens: Sequence[bytes], endings: dict[tuple[str, str | None], int]) -> tuple[list[str], NDArray[np.int64]]:
+    """Texts of the literals *tokens*, and the number of the ending of each in *endings*, which learns."""
     if any(b"\r" in token for token in tokens):
         raise NotNTriples("a literal with a line end in it")
     odd = _odd(tokens)
@@ -148,17 +162,17 @@ def read_literals(tokens: Sequence[bytes]) -> Literals:
         raise NotNTriples("a literal that is not UTF-8") from exc
     texts, spelt = pieces[1::2], defaultdict[str, int](count().__next__)
     ending = np.fromiter(map(spelt.__getitem__, pieces[2::2]), dtype=np.int64, count=len(tokens))
-    endings: dict[tuple[str, str | None], int] = {}
-    number = np.zeros(len(spelt), dtype=np.int64)
-    for after, i in spelt.items():
-        literal = _read_literal(f'""{after[:-1]}'.encode())
-        number[i] = endings.setdefault((literal.datatype, literal.language), len(endings))
-    ending = number[ending]
+
+    def number_of(token: bytes) -> tuple[str, int]:
+        literal = read(token)
+        if not isinstance(literal, Literal):
+            raise NotNTriples(f"not a literal: {token[:120]!r}")
+        return literal.lexical, endings.setdefault((literal.datatype, literal.language), len(endings))
+
+    ending = np.array([number_of(f'""{after[:-1]}'.encode())[1] for after in spelt], dtype=np.int64)[ending]
     for i in odd:
-        literal = _read_literal(tokens[i])
-        texts[i] = literal.lexical
-        ending[i] = endings.setdefault((literal.datatype, literal.language), len(endings))
-    return Literals(texts, ending, list(endings))
+        texts[i], ending[i] = number_of(tokens[i])
+    return texts, ending
 
 
 def _odd(tokens: Sequence[bytes]) -> list[int]:
@@ -168,13 +182,6 @@ def _odd(tokens: Sequence[bytes]) -> list[int]:
     quotes = np.diff(np.searchsorted(np.flatnonzero(letters == ord('"')), ends), prepend=0)
     escapes = np.diff(np.searchsorted(np.flatnonzero(letters == ord("\\")), ends), prepend=0)
     return np.flatnonzero((quotes != 2) | (escapes > 0)).tolist()
-
-
-def _read_literal(token: bytes) -> Literal:
-    literal = read(token)
-    if not isinstance(literal, Literal):
-        raise NotNTriples(f"not a literal: {token[:120]!r}")
-    return literal
 
 
 def _unescape(text: str) -> str:

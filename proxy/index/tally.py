@@ -259,13 +259,17 @@ class Tally:
         chosen = np.arange(lo, hi)
         for side, wanted in ((self.subject, subjects), (self.object, objects)):
             if wanted is not None:
-                among = sorted_unique(side[chosen])
-                among = among[self.is_iri[among]]
-                kept = [i for i, name in zip(among.tolist(), self.iris(among), strict=True) if name in wanted]
-                chosen = chosen[np.isin(side[chosen], kept)]
+                chosen = chosen[np.isin(side[chosen], self._among(sorted_unique(side[chosen]), wanted))]
         for s, o in zip(self.subject[chosen].tolist(), self.object[chosen].tolist(), strict=True):
             rows.append({"s": self.term(s), "o": self.term(o)})
         return rows
+
+    def _among(self, numbers: Ids, wanted: frozenset[str]) -> list[int]:
+        """Those of *numbers* that stand for one of the IRIs *wanted*; most are told by their bytes, unread."""
+        tokens, own = self.tokens, {f"<{iri}>".encode("utf-8", "surrogatepass") for iri in wanted}
+        return [
+            i for i in numbers.tolist() if (t := tokens[i]) in own or (b"\\" in t and self.is_iri[i] and self.iri(i) in wanted)
+        ]
 
     def literal_pairs(self, excluded: frozenset[str]) -> LiteralPairs:
         """Every literal of every (class, property), but for *excluded* properties."""

@@ -360,8 +360,11 @@ class ValueIndexBuilder:
     def number_texts(self, texts: Sequence[str]) -> list[int]:
         """Numbers of *texts* for ``add_numbered``; equal ones get the same, and so do those that normalise alike."""
         with self._use():
-            parts = (texts[at : at + _TEXTS_AT_ONCE] for at in range(0, len(texts), _TEXTS_AT_ONCE))
-            return [number for part in parts for number in map(self._texts.__getitem__, normalise_all(part))]
+            numbers: list[int] = []
+            for at in range(0, len(texts), _TEXTS_AT_ONCE):
+                numbers += map(self._texts.__getitem__, normalise_all(texts[at : at + _TEXTS_AT_ONCE]))
+                self._write_texts()
+            return numbers
 
     def number_iris(self, iris: Iterable[str]) -> list[int]:
         """Numbers of *iris* for ``add_numbered``."""
@@ -374,11 +377,15 @@ class ValueIndexBuilder:
             self._write(columns)
 
     def _write(self, columns: NumberedEntries) -> None:
+        self._write_texts()
+        self._insert("entry", columns)
+
+    def _write_texts(self) -> None:
+        """Write the texts that have been numbered since."""
         new = list(islice(reversed(self._texts.items()), len(self._texts) - self._texts_written))
         new.reverse()
         self._insert("text", ([number for _, number in new], [text for text, _ in new]))
         self._texts_written = len(self._texts)
-        self._insert("entry", columns)
 
     def _insert(self, table: str, columns: Sequence[Sequence[Any]]) -> None:
         """Add the rows of *columns*, many by one statement: half of the time that one for each takes."""
