@@ -43,7 +43,9 @@ class Judge:
             return list(ranked), {"state": "nothing to judge"}
         asked = question, [c.words for c in best]
         try:
-            (found, tokens), turn = await self.queue.run(self._score, asked, key="score", timeout_s=min(MOST_S, timeout_s))
+            (found, tokens), turn = await self.queue.run(
+                self._score, asked, key="score", timeout_s=min(MOST_S, timeout_s), is_whole=True
+            )
         except ModelBusy:
             return list(ranked), {"state": "busy"}
         except TimeoutError:

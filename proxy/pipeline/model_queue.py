@@ -21,6 +21,8 @@ from proxy.errors import ModelBusy, ModelError
 T = TypeVar("T")
 WAITING_MOST = 8
 """Questions that wait for the model; the ninth is told so at once."""
+_LATEST, _FORGOTTEN = 0.3, 0.9
+"""Weight of the latest time in what one is expected to take; what is left of that when it has turned a question away."""
 
 
 Work = Callable[[Sequence["Turn[T]"]], Sequence[Any]]
@@ -40,6 +42,7 @@ class Turn(Generic[T]):
     due: float
     deadline: float
     queued: float
+    is_whole: bool = False
     done: Future[Any] = field(default_factory=Future)
     waited_s: float = 0.0
     worked_s: float = 0.0
@@ -69,6 +72,7 @@ class ModelQueue:
         self.tally = Tally()
         self._waiting: deque[Turn[Any]] = deque()
         self._count = 0
+        self._expected_s = 0.0
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
 
@@ -78,28 +82,35 @@ class ModelQueue:
         return self._count
 
     async def run(
-        self, work: Work[T], item: T, *, key: Hashable, timeout_s: float, grace_s: float = 0.0
+        self, work: Work[T], item: T, *, key: Hashable, timeout_s: float, grace_s: float = 0.0, is_whole: bool = False
     ) -> tuple[Any, Turn[T]]:
         """What *work* makes of *item*, alone or beside others that came under *key*, which stands for the same work.
 
-        *work* should be done at the turn's deadline, *timeout_s* from now; it is waited for *grace_s* longer.
+        *work* should be done at the turn's deadline, *timeout_s* from now; it is waited for *grace_s* longer. is_whole: a part
+        of the result is worth nothing, so that nothing is begun that would be late, by what such work took lately.
 
         Raises:
-            ModelBusy: the queue is full. TimeoutError: not done in time. ModelError: what *work* raised.
+            ModelBusy: the queue is full, or it would be late. TimeoutError: not done in time. ModelError: what *work* raised.
         """
         if self._count >= self.waiting_most:
             self.tally.outcomes["busy"] += 1
             raise ModelBusy(f"{self._count} questions wait for the language model")
+        if is_whole and self._expected_s and (self._count + 1) * self._expected_s > timeout_s:
+            self._expected_s *= _FORGOTTEN  # a machine that was busy may be so no more
+            self.tally.outcomes["busy"] += 1
+            raise ModelBusy(f"the language model takes {self._expected_s:.1f} s for a question, and {self._count} wait")
         now = time.perf_counter()
-        turn = Turn(item, work, key, now + timeout_s, now + timeout_s, now)
+        turn = Turn(item, work, key, now + timeout_s, now + timeout_s, now, is_whole)
         with self._lock:
             self._waiting.append(turn)
             self._count += 1
         turn.done.add_done_callback(self._left)
         self._thread.submit(self._next)
+        waited_for = asyncio.wrap_future(turn.done)
+        waited_for.add_done_callback(_seen)
         try:
             async with asyncio.timeout(timeout_s + grace_s):
-                found = await asyncio.shield(asyncio.wrap_future(turn.done))
+                found = await asyncio.shield(waited_for)
         except TimeoutError:
             self.tally.outcomes["late"] += 1
             raise
@@ -150,6 +161,9 @@ class ModelQueue:
         except BaseException as exc:  # a mistake of ours: it belongs to those who asked, not to a thread that nobody sees
             found = [exc] * len(batch)
         worked = time.perf_counter() - started
+        if batch[0].is_whole:
+            before = self._expected_s or worked
+            self._expected_s = before + _LATEST * (worked - before)
         self.tally.seconds, self.tally.batches = self.tally.seconds + worked, self.tally.batches + 1
         for turn, result in zip(batch, found, strict=True):
             turn.worked_s = worked
@@ -167,6 +181,12 @@ class ModelQueue:
             except ModelError as exc:
                 out.append(exc)
         return out
+
+
+def _seen(done: asyncio.Future[Any]) -> None:
+    """Nobody may be waiting for it any more, and asyncio would complain of an error that nobody has seen."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _done(work: Work[Any], batch: Sequence[Turn[Any]]) -> Sequence[Any]:
