@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What each part of the question engine is worth, and what a user's own pairs add, on graphs that nothing was fitted on.
 
-    ablations.py parts GRAPHS [gate.jsonl…] [--fold N] [--every N] [--graphs N] [-o runs.json]
-    ablations.py pairs GRAPHS gate.jsonl… [--kg NAME …] [--sizes 0 20 50 100]
+    ablations.py parts GRAPHS [samples.jsonl…] [--fold N] [--every N] [--graphs N] [-o runs.json]
+    ablations.py pairs GRAPHS samples.jsonl… [--kg NAME …] [--sizes 0 20 50 100]
 
 *parts* asks with everything, and with one part left out at a time (``sparlance eval --without``): ranking and gate are fitted
-on the other folds of *gate.jsonl* (gate.py collect). Without any such file all GRAPHS are asked, with the ranking and the gate
+on the other folds of *samples.jsonl* (as of gate.py). Without any such file all GRAPHS are asked, with the ranking and the gate
 of the package; that is fair for graphs that these were not fitted on. *pairs* puts pairs of the graph itself into its memory
 and asks others of them, once with no template of a query in both, once drawn at random, so that paraphrases may be in both.
 """
@@ -19,18 +19,16 @@ import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 sys.path[0] = str(Path(__file__).resolve().parents[1])
 # ruff: noqa: E402
 
-from benchmarks.gate import cases, fold_of, logistic, ranking
+from benchmarks.gate import fitted, fold_of
 from benchmarks.questions import load
 from proxy.ablation import leave_out
 from proxy.backends.embedded import EmbeddedBackend
@@ -40,7 +38,7 @@ from proxy.evaluation.parts import Part
 from proxy.evaluation.questions import GoldQuestion, from_records
 from proxy.evaluation.report import Outcome, compare, percentile
 from proxy.nl.engine import Proposal, QuestionEngine, Tell
-from proxy.nl.gate import Gate, Gates, shipped_gates
+from proxy.nl.gate import Gates, shipped_gates
 from proxy.nl.memory import Confirmed, Memory
 from proxy.nl.onnx import OnnxEncoder
 from proxy.nl.ranker import Ranker, shipped_ranker
@@ -69,15 +67,6 @@ class Once(QuestionEngine):
         return Proposal(candidates, account, first.understanding)
 
 
-def fitted(collected: Sequence[str], *, without: set[str], fold: int | None) -> tuple[Ranker, Gates]:
-    records = [json.loads(line) for path in collected for line in Path(path).read_text().splitlines()]
-    records = [r for r in records if r["candidates"] and fold_of(r["kg"]) != fold and r["kg"] not in without]
-    found = cases(records, execute=4, l2=0.003)
-    wrong = np.array([c.is_wrong for c in found])
-    gates = Gates(*(Gate(*logistic([getattr(c, n) for c in found], wrong, l2=0.01)) for n in ("executed", "unexecuted")))
-    return Ranker(ranking(records, l2=0.003)), gates
-
-
 async def opened(folder: Path, encoder: OnnxEncoder, ranker: Ranker, gates: Gates) -> tuple[Dataset, list[GoldQuestion]]:
     store, records = load(folder)
     config = Config()
@@ -91,9 +80,7 @@ async def opened(folder: Path, encoder: OnnxEncoder, ranker: Ranker, gates: Gate
 
 
 def parts(args: argparse.Namespace) -> None:
-    ranker, gates = (
-        fitted(args.collected, without=set(), fold=args.fold) if args.collected else (shipped_ranker(), shipped_gates())
-    )
+    ranker, gates = fitted(args.collected, fold=args.fold) if args.collected else (shipped_ranker(), shipped_gates())
     encoder = OnnxEncoder(threads=1)
     folders = [p.parent for p in sorted(args.bench.glob("*/graph.nt.gz")) if p.stat().st_size <= args.most_bytes]
     runs: dict[str, list[Outcome]] = {}
@@ -137,7 +124,7 @@ def parts(args: argparse.Namespace) -> None:
 
 
 def pairs(args: argparse.Namespace) -> None:
-    ranker, gates = fitted(args.collected, without=set(args.kg), fold=None)
+    ranker, gates = fitted(args.collected, without=args.kg, fold=None)
     encoder = OnnxEncoder(threads=1)
     scores: dict[tuple[str, int], list[float]] = {}
 
@@ -184,7 +171,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     p = commands.add_parser("parts")
     p.add_argument("bench", type=Path)
-    p.add_argument("collected", nargs="*")
+    p.add_argument("collected", nargs="*", type=Path)
     p.add_argument("--fold", type=int, default=1)
     p.add_argument("--every", type=int, default=6)
     p.add_argument("--first", type=int, default=3)
@@ -194,7 +181,7 @@ def main() -> None:
     p.set_defaults(run=parts)
     q = commands.add_parser("pairs")
     q.add_argument("bench", type=Path)
-    q.add_argument("collected", nargs="+")
+    q.add_argument("collected", nargs="+", type=Path)
     q.add_argument("--kg", nargs="+", default=["college_1", "hr_1", "soccer_2", "allergy_1", "dorm_1", "driving_school"])
     q.add_argument("--sizes", nargs="+", type=int, default=[0, 20, 50])
     q.add_argument("--tested", type=int, default=24)

@@ -251,6 +251,7 @@ def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
 
     def make(index: SupportIndex, values: ValueIndex) -> QuestionEngine:
         from proxy.nl.engine import QuestionEngine
+        from proxy.nl.gate import read_gates
         from proxy.nl.onnx import OnnxEncoder  # late: onnxruntime and transformers are heavy
         from proxy.nl.ranker import read_ranker
 
@@ -260,6 +261,7 @@ def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
             encoders[which] = encoder = OnnxEncoder(folder, threads=config.nl.threads)
             _tell_of_gpu("encoder", encoder.notice)
         ranker = read_ranker(Path(config.nl.ranker), threads=config.nl.threads) if config.nl.ranker else None
-        return QuestionEngine(index, values, encoders[which], config.nl, ranker)
+        gates = read_gates(Path(config.nl.gate)) if config.nl.gate else None
+        return QuestionEngine(index, values, encoders[which], config.nl, ranker, gates)
 
     return make

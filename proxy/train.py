@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,20 +20,24 @@ from proxy.evaluating import answer_of, graph_of, read_questions
 from proxy.evaluation.questions import GoldQuestion
 from proxy.evaluation.score import Answer, matches
 from proxy.nl.engine import QuestionEngine
+from proxy.nl.gate import read_gates, shipped_gates
 from proxy.nl.ir import Column, Pattern, Query, Triple, render
 from proxy.nl.ranker import read_ranker, shipped_ranker
 from proxy.nl.schema import Attribute, Schema
 from proxy.pipeline.dataset import Dataset
 from proxy.query.operation import Question
 from proxy.query.term import Iri, Literal
-from proxy.training.collecting import collect
+from proxy.training.collecting import Asked, collect
 from proxy.training.fitting import Source, fit, write
-from proxy.training.samples import Sample, read_samples, write_samples
+from proxy.training.gates import fit_gates, write_gates
+from proxy.training.samples import Sample, line_of, read_samples, resumed
 from proxy.training.synth import Draft, drafts
 
 Told = Callable[[str, int, int], None]
 MOST_ROWS = 200
 """Of the answer to a synthetic question: nobody asks for more."""
+LACKING_EVERY = 4
+"""Of so many questions one is also asked of what the graph lacks, to train a gate."""
 EXAMPLES = 30
 ROUND_TRIP = 20
 """A synthetic question is kept if a query with its answer is among so many of the engine's best."""
@@ -56,7 +61,7 @@ def train_ranker(
     Args:
         pairs: files of questions about the graph that *config* serves, or folders: of a graph with its questions
             (``questions.json`` or ``pairs.jsonl``), or of many such folders.
-        samples: files that an earlier call wrote to *keep*: nothing is asked again.
+        samples: files that an earlier call wrote to *keep*: nothing is asked again. keep: see `gathered`.
         limit: questions of each graph at most, spread evenly.
         from_scratch: forget the ranking in force; else the new one stays near it as far as the pairs let it.
         source: to train a cross-encoder too. command: for the model card.
@@ -65,28 +70,104 @@ def train_ranker(
     Raises:
         ProxyError: something cannot be read or built, or there is nothing to learn from.
     """
-    found = read_samples(samples)
-    if pairs:
-        collected = asyncio.run(_collect(config, pairs, limit=limit, told=told))
-        if keep is not None:
-            write_samples(keep, collected)
-        found += collected
+    found = gathered(config, pairs, samples=samples, keep=keep, limit=limit, told=told)
     in_force = read_ranker(Path(config.nl.ranker)) if config.nl.ranker else shipped_ranker()
     fitted = fit(found, prior=None if from_scratch else in_force.weights, source=source, told=told)
-    graphs = sorted({s.graph for s in found})
-    data = [f"{g}: {sum(s.graph == g for s in found)} questions" for g in graphs[:200]]
-    write(fitted, output, made_by=command, data=data)
+    write(fitted, output, made_by=command, data=_listed(found))
     return (output / "MODEL_CARD.md").read_text(encoding="utf-8")
 
 
-async def _collect(config: Config, pairs: Sequence[Path], *, limit: int | None, told: Told) -> list[Sample]:
-    encoders: Encoders = {}
-    out: list[Sample] = []
-    for name, questions, settings in _sources(config, pairs):
-        step = max(1, -(-len(questions) // limit)) if limit else 1
-        async with _opened(name, settings, encoders, told) as dataset:
-            out += await collect(dataset, questions[::step], name, told=told)
-    return out
+def train_gate(
+    config: Config,
+    pairs: Sequence[Path],
+    output: Path,
+    *,
+    samples: Sequence[Path] = (),
+    keep: Path | None = None,
+    limit: int | None = None,
+    from_scratch: bool = False,
+    lacking_every: int = LACKING_EVERY,
+    command: str,
+    told: Told,
+) -> str:
+    """Fit the gates to what the engine chooses for *pairs* and *samples*, and write them into the folder *output*.
+
+    Args:
+        pairs, samples, keep, limit: as of `train_ranker`.
+        from_scratch: forget gates and ranking in force; else the new gates stay near these as far as the pairs let them.
+        lacking_every: of so many questions one is also asked with a noun that the graph does not know; 0: none.
+        command: for the model card.
+    Returns:
+        the model card.
+    Raises:
+        ProxyError: something cannot be read or built, or there is too little to learn from.
+    """
+    found = gathered(config, pairs, samples=samples, keep=keep, limit=limit, lacking_every=lacking_every, told=told)
+    ranker = read_ranker(Path(config.nl.ranker)) if config.nl.ranker else shipped_ranker()
+    gates = read_gates(Path(config.nl.gate)) if config.nl.gate else shipped_gates()
+    fitted = fit_gates(
+        found, prior=None if from_scratch else gates, execute=config.nl.execute,
+        ranking=None if from_scratch else ranker.weights, told=told,
+    )  # fmt: skip
+    write_gates(fitted, output, made_by=command, data=_listed(found))
+    return (output / "MODEL_CARD.md").read_text(encoding="utf-8")
+
+
+def _listed(samples: Sequence[Sample]) -> list[str]:
+    """What a model card says of *samples*: how many there are of each graph."""
+    return [f"{graph}: {n} questions" for graph, n in sorted(Counter(s.graph for s in samples).items())[:200]]
+
+
+def gathered(
+    config: Config,
+    pairs: Sequence[Path],
+    *,
+    samples: Sequence[Path],
+    keep: Path | None,
+    limit: int | None,
+    lacking_every: int = 0,
+    told: Told,
+) -> list[Sample]:
+    """The samples in the files *samples*, and those of *pairs*, for which the engine is asked.
+
+    Args:
+        keep: each sample is added to this file as soon as it is there; those that it holds already are not asked for again.
+        lacking_every: see ``collecting.Asked``.
+    Raises:
+        ProxyError: something cannot be read, built or written.
+    """
+    found = read_samples(samples)
+    if not pairs:
+        return found
+    before = resumed(keep) if keep is not None else []
+    asked = Asked(lacking_every=lacking_every, known={(s.graph, s.id) for s in before})
+
+    async def run(kept: Callable[[Sample], None]) -> list[Sample]:
+        encoders: Encoders = {}
+        out: list[Sample] = []
+        for name, questions, settings in _sources(config, pairs):
+            step = max(1, -(-len(questions) // limit)) if limit else 1
+            wanted = questions[::step]
+            if all((name, q.id) in asked.known for q in wanted):
+                continue
+            async with _opened(name, settings, encoders, told) as dataset:
+                async for sample in collect(dataset, wanted, name, asked=asked, told=told):
+                    kept(sample)
+                    out.append(sample)
+        return out
+
+    if keep is None:
+        return found + asyncio.run(run(lambda sample: None))
+    try:
+        with keep.open("a", encoding="utf-8") as file:
+
+            def kept(sample: Sample) -> None:
+                file.write(line_of(sample))
+                file.flush()
+
+            return found + before + asyncio.run(run(kept))
+    except OSError as error:
+        raise ProxyError(f"cannot write {keep}: {error.strerror}") from error
 
 
 def _sources(config: Config, pairs: Sequence[Path]) -> Iterator[tuple[str, list[GoldQuestion], Config]]:

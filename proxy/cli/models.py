@@ -54,22 +54,42 @@ def _trains(commands: Any) -> None:
         "sparlance train ranker --pairs pairs.jsonl --load graph.ttl -o my-ranker\n"
         "  sparlance train ranker --pairs GRAPHS --from-scratch --limit 40 --keep-samples samples.jsonl -o ranker",
     )
-    ranker.add_argument(
+    _samples(ranker)
+    ranker.add_argument("--cross-encoder", metavar="FOLDER", type=Path, help="train one too, from this MiniLM (extra train)")
+    ranker.add_argument("--epochs", metavar="N", type=count, default=3, help="of the cross-encoder at most; default 3")
+    ranker.add_argument("--seed", metavar="N", type=int, default=7, help="of the cross-encoder; default 7")
+    ranker.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="where the ranking is written")
+    reads_from(ranker)
+
+    gate = command(
+        actions,
+        "gate",
+        _train_gate,
+        "Fit the gates, which tell how likely an answer is wrong, and write them into a folder for [nl] gate (docs/models.md).",
+        "sparlance train gate --pairs pairs.jsonl --load graph.ttl -o my-gate\n"
+        "  sparlance train gate --samples samples.jsonl --from-scratch -o gate",
+    )
+    _samples(gate)
+    gate.add_argument(
+        "--lacking-every", metavar="N", type=count, help="of N questions one is also asked of what the graph lacks; default 4"
+    )
+    gate.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="where the gates are written")
+    reads_from(gate)
+
+
+def _samples(parser: argparse.ArgumentParser) -> None:
+    """What is trained on."""
+    parser.add_argument(
         "--pairs",
         metavar="PATH",
         type=Path,
         action="append",
         help="JSONL (question, sparql) about the graph of --load or --url, or a folder of graphs; may be repeated",
     )
-    ranker.add_argument("--samples", metavar="FILE", type=Path, action="append", help="what --keep-samples wrote")
-    ranker.add_argument("--keep-samples", metavar="FILE", type=Path, help="keep what is collected, to fit again quickly")
-    ranker.add_argument("--limit", metavar="N", type=count, help="questions of each graph at most")
-    ranker.add_argument("--from-scratch", action="store_true", help="do not start from the ranking in force")
-    ranker.add_argument("--cross-encoder", metavar="FOLDER", type=Path, help="train one too, from this MiniLM (extra train)")
-    ranker.add_argument("--epochs", metavar="N", type=count, default=3, help="of the cross-encoder at most; default 3")
-    ranker.add_argument("--seed", metavar="N", type=int, default=7, help="of the cross-encoder; default 7")
-    ranker.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="where the ranking is written")
-    reads_from(ranker)
+    parser.add_argument("--samples", metavar="FILE", type=Path, action="append", help="what --keep-samples wrote")
+    parser.add_argument("--keep-samples", metavar="FILE", type=Path, help="keep what is collected, to fit again quickly")
+    parser.add_argument("--limit", metavar="N", type=count, help="questions of each graph at most")
+    parser.add_argument("--from-scratch", action="store_true", help="do not start from what is in force")
 
 
 def _models(commands: Any) -> None:
@@ -146,6 +166,15 @@ def _train_ranker(parsed: argparse.Namespace) -> int:
         config_of(parsed), parsed.pairs or (), parsed.output, samples=parsed.samples or (), keep=parsed.keep_samples,
         limit=parsed.limit, from_scratch=parsed.from_scratch, encoder=parsed.cross_encoder, epochs=parsed.epochs,
         seed=parsed.seed,
+    )  # fmt: skip
+
+
+def _train_gate(parsed: argparse.Namespace) -> int:
+    from proxy.commands.training import train_gate
+
+    return train_gate(
+        config_of(parsed), parsed.pairs or (), parsed.output, samples=parsed.samples or (), keep=parsed.keep_samples,
+        limit=parsed.limit, from_scratch=parsed.from_scratch, lacking_every=parsed.lacking_every,
     )  # fmt: skip
 
 

@@ -53,8 +53,8 @@ async def opened(config: Config, *, nl: bool, is_fresh: bool = False) -> AsyncIt
     )
     progress = ProgressLine(sys.stderr)
     [dataset] = create_app(settings, load_progress=progress.of("loading")).datasets
-    if is_fresh and dataset.upkeep is not None:
-        dataset.upkeep.starts_anew = True
+    if is_fresh and dataset.upkeep is not None and dataset.upkeep.path is not None:
+        dataset.upkeep.path.unlink(missing_ok=True)
     try:
         dataset.start()
         built = asyncio.create_task(dataset.built())

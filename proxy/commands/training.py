@@ -48,6 +48,37 @@ def train_ranker(
     return DONE
 
 
+def train_gate(
+    config: Config,
+    pairs: Sequence[Path],
+    output: Path,
+    *,
+    samples: Sequence[Path],
+    keep: Path | None,
+    limit: int | None,
+    from_scratch: bool,
+    lacking_every: int | None,
+) -> int:
+    """Fit the gates, write them into the folder *output*, and print their model card."""
+    from proxy.train import LACKING_EVERY
+    from proxy.train import train_gate as train
+
+    if not pairs and not samples:
+        raise ConfigError("pairs", "nothing to train on: name a file or folder with --pairs, or --samples")
+    quiet(config)
+    progress = ProgressLine(sys.stderr)
+    try:
+        card = train(
+            config, pairs, output, samples=samples, keep=keep, limit=limit, from_scratch=from_scratch,
+            lacking_every=LACKING_EVERY if lacking_every is None else lacking_every, command="sparlance train gate",
+            told=progress,
+        )  # fmt: skip
+    finally:
+        progress.end()
+    print(card, end="")
+    return DONE
+
+
 def synthesize(config: Config, output: Path, *, count: int, seed: int) -> int:
     """Write synthetic pairs about the graph that *config* serves."""
     from proxy.train import synthesize as make

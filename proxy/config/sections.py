@@ -198,14 +198,15 @@ class ValidationSettings(Struct, frozen=True, kw_only=True):
 
 
 class NlSettings(Struct, frozen=True, kw_only=True):
-    """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; *ranker*: folder that
-    ``sparlance train ranker`` wrote; empty: the packaged ones. *scorer*: folder that ``sparlance model import`` wrote;
+    """Questions in plain language. *encoder*: folder with model.onnx and tokenizer.json; *ranker*, *gate*: folders that
+    ``sparlance train`` wrote; empty: the packaged ones. *scorer*: folder that ``sparlance model import`` wrote;
     empty: none. *prefix_cache*: folder of what it has read for all questions alike; empty: none. *memory*: folder of what
     people confirmed; empty: nothing is kept. *answer*: what stands for an entity (nl/policy.py)."""
 
     enabled: bool = True
     encoder: AnyPath = ""
     ranker: AnyPath = ""
+    gate: AnyPath = ""
     scorer: AnyPath = ""
     scorer_weight: Amount = 0.25
     prefix_cache: AnyPath = "var/prefixes"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-import stat
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -160,7 +159,7 @@ def load(path: Path, *, fingerprint: str) -> Archived:
         CorruptIndex: the file is not what ``write`` left, or was made under other settings. FileNotFoundError: there is none.
     """
     try:
-        with open(path, "rb", opener=_open_file) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             described = _verify(path, whole)
             size = len(whole)
     except FileNotFoundError:
@@ -182,15 +181,6 @@ def load(path: Path, *, fingerprint: str) -> Archived:
         described.elapsed_s,
         size,
     )
-
-
-def _open_file(path: str, flags: int) -> int:
-    """Open what is a file, and wait for nothing else: a pipe has no end before somebody writes into it."""
-    handle = os.open(path, flags | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise OSError(f"{path} is not a file")
-    return handle
 
 
 def _verify(path: Path, whole: mmap.mmap) -> _Description:

@@ -11,7 +11,7 @@ from proxy.index.support import SupportIndex
 from proxy.index.values import ValueIndex
 from proxy.nl.anchors import Anchor, anchors
 from proxy.nl.enumerate import Candidate, Enumerator
-from proxy.nl.gate import shipped_gates
+from proxy.nl.gate import Gates, shipped_gates
 from proxy.nl.ir import render
 from proxy.nl.languages import language_of
 from proxy.nl.linking import Linker, ValueMention
@@ -67,7 +67,8 @@ class Proposal:
 class QuestionEngine:
     """Answers questions about one graph. Safe to use from several threads.
 
-    Building it encodes the vocabulary: about 1 ms for each class and property on one core. ranker: None: the packaged one.
+    Building it encodes the vocabulary: about 1 ms for each class and property on one core.
+    ranker, gates: None: the packaged ones.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class QuestionEngine:
         encoder: Encoder,
         settings: EngineSettings,
         ranker: Ranker | None = None,
+        gates: Gates | None = None,
     ) -> None:
         self._encoder = encoder
         self._settings = settings
@@ -84,7 +86,7 @@ class QuestionEngine:
         self.linker = Linker(self.schema, values, encoder)
         self.retriever = Retriever(self.linker)
         self.ranker = ranker or shipped_ranker()
-        self.gates = shipped_gates()
+        self.gates = gates or shipped_gates()
 
     def propose(self, question: Question, *, told: Tell = lambda stage, value: None, memory: Memory | None = None) -> Proposal:
         """Rank the queries that *question* may mean; an empty list where nothing in it is known to the graph.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from proxy.nl.english import AGGREGATES, AUXILIARY, COMPARATIVES, DIMENSIONS, NEGATIONS
 from proxy.nl.ir import Aggregate
+from proxy.nl.outline import PARTS, Rival, certainty, shares
 from proxy.nl.plan import Plan
 from proxy.nl.requirements import Construct, conditions, does
 from proxy.nl.words import STOPWORDS, stem, stems
@@ -31,6 +32,13 @@ _CUE_WORDS: Mapping[Construct, frozenset[str]] = {
     Construct.BOUND: frozenset(COMPARATIVES) | {"between", "least", "most", "exactly"},
     Construct.EITHER: frozenset({"or"}),
 }
+_MANY = re.compile(
+    r"(what|which|who) (are|were)\b|which [a-z]+s\b|(please )?(list|show|give|find|return|name|tell)\b.*\b(all|[a-z]{3,}s)\b"
+)
+_ONE = re.compile(
+    r"(what|who|which) (is|was|s)\b|which [a-z]+[^s ] (is|was|has|have|had)\b|(find|show|give) the (name|number|id)\b"
+)
+_CLAUSES = frozenset("that which who whose whom where with and but or than as in of for by".split())
 _LEAD_MOST = 4.0
 _CONTEST = 40
 """Candidates whose scores are looked at; those far behind say nothing."""
@@ -53,21 +61,38 @@ LACKING = (
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What running a query brought. signature: equal for equal sets of rows. is_nothing: no rows, a zero, or unbound only."""
+    """What running a query brought.
+
+    rows, columns: how many; distinct: of the rows. signature: equal for equal sets of rows; parts: the same for each column.
+    is_nothing: no rows, a zero, or unbound only. echoes: columns that hold one value only, which the question names: asked
+    about, not for.
+    """
 
     rows: int
     columns: int
     is_nothing: bool
     signature: int
+    distinct: int = 0
+    parts: tuple[int, ...] = ()
+    echoes: int = 0
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is one zero, or a false: that there is nothing may be what was asked for."""
+        return self.is_nothing and self.rows == 1 and self.columns == 1
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[object, ...]] | None) -> Seen | None:
-        """Sum up *rows*; None stays None: it did not run."""
+    def of(cls, rows: Sequence[tuple[object, ...]] | None, question: str = "") -> Seen | None:
+        """Sum up *rows*, the answer to *question*; None stays None: it did not run."""
         if rows is None:
             return None
         held = frozenset(rows)
         is_nothing = held <= {(0,)} or all(v is None for r in rows for v in r)
-        return cls(len(rows), len(rows[0]) if rows else 0, is_nothing, hash(held))
+        columns = [frozenset(c) for c in zip(*rows, strict=True)]
+        asked = question.casefold()
+        alone = [str(next(iter(c))) for c in columns if len(c) == 1]
+        echoes = sum(len(v) > 2 and v.casefold() in asked for v in alone)
+        return cls(len(rows), len(columns), is_nothing, hash(held), len(held), tuple(map(hash, columns)), echoes)
 
 
 def traits(
@@ -96,6 +121,7 @@ def traits(
     said = literals.lower()
     return {
         **{k: min(4.0, max(-4.0, features.get(k, 0.0))) for k in _ENGINE},
+        **asking(question),
         **{f"missed:{c}": float(c in missed) for c in Construct},
         **{f"unasked:{c}": float(c in unasked) for c in Construct},
         "cues_missed": float(len(missed)),
@@ -115,6 +141,25 @@ def traits(
     }  # fmt: skip
 
 
+def asking(question: str) -> dict[str, float]:
+    """What *question* is like, whatever the graph: how many answers its grammar expects, what it does, how long-winded it is.
+    English cues; none fires on another language's words."""
+    tokens = [t.lower() for t in _WORD.findall(question)]
+    asked = constructs(question)
+    number = tokens[:2] == ["how", "many"] and Construct.EACH not in asked
+    opening = " ".join(tokens[:6])
+    many = not number and bool(_MANY.match(opening))
+    return {
+        **{f"asked:{c}": float(c in asked) for c in Construct},
+        "asks_number": float(number),
+        "asks_many": float(many),
+        "asks_one": float(not number and not many and bool(_ONE.match(opening))),
+        "clauses": min(4.0, float(sum(t in _CLAUSES for t in tokens))),
+        "commas": min(3.0, float(question.count(","))),
+        "compared": float("than" in tokens and bool({"average", "any", "all", "some", "every"} & set(tokens))),
+    }
+
+
 def constructs(question: str) -> frozenset[Construct]:
     """What the words of *question* ask for besides matching. English cues; none fires on another language's words."""
     tokens = [t.lower() for t in _WORD.findall(question)]
@@ -129,46 +174,75 @@ def constructs(question: str) -> frozenset[Construct]:
 
 
 def evidence(
-    own: Traits, scores: Sequence[float], chosen: int, seen: Sequence[Seen | None], *, is_executed: bool = True
+    own: Traits, field: Sequence[Rival], chosen: int, seen: Sequence[Seen | None], *, proposed: int, is_executed: bool = True
 ) -> dict[str, float]:
     """What the gate sees of the candidate at *chosen*.
 
-    own: its traits. scores: of all candidates as ranked, best first. seen: of each, as far as it was run and did not fail. With
-    ``is_executed`` false nothing of *seen* is used, so that a gate without execution feedback can be asked.
+    own: its traits. field: all candidates as ranked, best first; the best 40 are enough. seen: of each, as far as it was run
+    and did not fail. proposed: how many candidates there were. With ``is_executed`` false nothing of *seen* is used, so that a
+    gate without execution feedback can be asked.
     """
-    top = scores[:_CONTEST]
-    peak = max(top)
-    weights = [math.exp(s - peak) for s in top]
-    mass = sum(weights)
-    shares = [w / mass for w in weights]
-    share = shares[chosen] if chosen < len(shares) else 0.0
-    rivals = [s for i, s in enumerate(top) if i != chosen]
+    mine_is = field[chosen]
+    top = [*field[:_CONTEST], *([mine_is] if chosen >= _CONTEST else [])]
+    at = min(chosen, _CONTEST)
+    part_of = shares(top)
+    rivals = [r.score for i, r in enumerate(top) if i != at]
     found = {
         **own,
-        "share": share,
+        **certainty(top, at),
+        "share": part_of[at],
         "rank": float(min(chosen, 5)),
-        "lead": max(-_LEAD_MOST, min(_LEAD_MOST, scores[chosen] - max(rivals))) if rivals else _LEAD_MOST,
-        "entropy": -sum(p * math.log(p) for p in shares if p > 0),
-        "candidates": math.log1p(len(scores)),
-        "score": max(-10.0, min(30.0, scores[chosen])),
+        "lead": _bounded(mine_is.score - max(rivals)) if rivals else _LEAD_MOST,
+        "entropy": -sum(p * math.log(p) for p in part_of if p > 0),
+        "candidates": math.log1p(proposed),
+        "score": max(-10.0, min(30.0, mine_is.score)),
     }
     if not is_executed:
         return found
     mine = seen[chosen] if chosen < len(seen) else None
     others = [(i, s) for i, s in enumerate(seen) if i != chosen and s is not None]
     agreeing = [i for i, s in others if mine is not None and s.signature == mine.signature]
-    apart = [scores[i] for i, s in others if mine is None or s.signature != mine.signature]
-    return found | {
+    apart = [i for i, s in others if mine is None or s.signature != mine.signature]
+    found |= {
         "failed": float(mine is None),
-        "nothing": float(mine is not None and mine.is_nothing),
-        "log_rows": math.log1p(mine.rows) if mine is not None else 0.0,
-        "one_row": float(mine is not None and mine.rows == 1),
         "agreeing": float(len(agreeing)),
-        "agreed_share": share + sum(shares[i] for i in agreeing if i < len(shares)),
-        "apart_lead": max(-_LEAD_MOST, min(_LEAD_MOST, scores[chosen] - max(apart))) if apart else _LEAD_MOST,
+        "agreed_share": part_of[at] + sum(part_of[i] for i in agreeing if i < len(part_of)),
+        "apart_lead": _bounded(mine_is.score - max(field[i].score for i in apart)) if apart else _LEAD_MOST,
         "distinct": float(len({s.signature for s in seen if s is not None})),
         "rivals_nothing": float(sum(s.is_nothing for _, s in others)),
+        **{
+            f"apart_{part}": sum(part_of[i] for i in apart if i < len(part_of) and not field[i].is_alike(mine_is, part))
+            for part in PARTS
+        },
     }
+    return found if mine is None else found | _result(mine, [s for _, s in others], own)
+
+
+def _result(mine: Seen, others: Sequence[Seen], own: Traits) -> dict[str, float]:
+    """What an answer is like, by itself, beside the others', and beside what was asked for."""
+    columns = set(mine.parts)
+    sharing = [s for s in others if s.signature != mine.signature and columns & set(s.parts)]
+    one, several = float(mine.rows == 1), float(mine.rows > 1)
+    return {
+        "nothing": float(mine.is_nothing),
+        "log_rows": math.log1p(mine.rows),
+        "one_row": one,
+        "repeated": 1.0 - mine.distinct / mine.rows if mine.rows else 0.0,
+        "wide": float(mine.columns),
+        "echoes": float(mine.echoes),
+        "sharing": float(len(sharing)),
+        "holding": float(sum(columns < set(s.parts) for s in sharing)),
+        "held": float(sum(set(s.parts) < columns for s in sharing)),
+        "many_for_one": several * own.get("asks_one", 0.0),
+        "one_for_many": one * own.get("asks_many", 0.0),
+        "many_for_number": several * own.get("asks_number", 0.0),
+        "many_for_extreme": several * own.get("asked:extreme", 0.0),
+        "one_for_each": one * own.get("asked:each", 0.0),
+    }
+
+
+def _bounded(lead: float) -> float:
+    return max(-_LEAD_MOST, min(_LEAD_MOST, lead))
 
 
 def _number(text: str) -> float | None:

@@ -1,6 +1,6 @@
 """The gate: the probability that a query is not what was meant, from what is known of it (``evidence``).
 
-A logistic model of some eighty numbers, fitted on what the engine chose for questions about graphs that it was not fitted
+A logistic model of some hundred numbers, fitted on what the engine chose for questions about graphs that it was not fitted
 on (docs/questions.md, "The gate"). There are two: one that sees what running the queries brought, and one that does not.
 A third tells whether the question asks for what the graph does not have, which is a reason of its own to refuse: nearly every
 question has its doubts, but this one has no right answer to lose.
@@ -14,7 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
+
+from proxy.errors import ModelError
 
 FILE = "gate.json"
 
@@ -62,4 +65,23 @@ class Gates:
 @lru_cache(maxsize=1)
 def shipped_gates() -> Gates:
     """The gates that come with the package."""
-    return Gates.of(json.loads((resources.files("proxy.nl") / "models" / FILE).read_text(encoding="utf-8")))
+    return read_gates(Path(str(resources.files("proxy.nl"))) / "models")
+
+
+def read_gates(folder: Path) -> Gates:
+    """Load the gates in *folder*, which ``sparlance train gate`` wrote.
+
+    Raises:
+        ModelError: the file is missing, or holds no gates.
+    """
+    path = folder / FILE
+    try:
+        gates = Gates.of(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as exc:
+        raise ModelError(f"cannot read the gates {path}: {exc.strerror}") from exc
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
+        raise ModelError(f"{path} holds no gates: {type(exc).__name__}: {exc}") from exc
+    numbers = [n for g in (gates.executed, gates.unexecuted, gates.lacking) for n in (g.bias, *g.weights.values())]
+    if not all(map(math.isfinite, numbers)):
+        raise ModelError(f"{path}: a weight is no finite number")
+    return gates

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from proxy.nl.enumerate import Candidate
+from proxy.nl.evidence import Seen
 from proxy.nl.onnx import Encoder
 from proxy.nl.ranker import Ranker
 from proxy.query.term import Iri, Literal, RdfTerm
@@ -49,25 +50,29 @@ Rows = Sequence[tuple[object, ...]]
 def choose(
     candidates: Sequence[Candidate], answers: Sequence[Rows | None], *, empty_malus: float = 1.5, consensus: float = 0.3
 ) -> int | None:
-    """Which of the executed *candidates* to give, by score and by what their *answers* say; None if there is none.
+    """Which of the executed *candidates* to give, by score and by what their *answers* say; None if there is none."""
+    if not candidates:
+        return None
+    return preferred([c.score for c in candidates], [Seen.of(a) for a in answers], empty_malus=empty_malus, consensus=consensus)
+
+
+def preferred(
+    scores: Sequence[float], seen: Sequence[Seen | None], *, empty_malus: float = 1.5, consensus: float = 0.3
+) -> int:
+    """Which of some executed candidates to give, by their *scores* and by what was *seen* of their answers.
 
     An empty answer, a single zero and a query that failed count against a candidate without banning it; agreeing with other
     executed candidates counts for it.
     """
-    if not candidates:
-        return None
-    sets = [None if a is None else frozenset(a) for a in answers]
     best, best_score = 0, float("-inf")
-    for i, (c, rows) in enumerate(zip(candidates, sets, strict=False)):
-        score = c.score
-        if rows is None:
+    for i, (score, mine) in enumerate(zip(scores, seen, strict=False)):
+        if mine is None:
             score -= 3 * empty_malus
-        elif not rows or all(v is None for r in rows for v in r):
-            score -= empty_malus
-        elif len(rows) == 1 and next(iter(rows)) in ((0,), (0.0,)):
-            score -= 0.6 * empty_malus
+        elif mine.is_nothing:
+            score -= (0.6 if mine.is_zero else 1.0) * empty_malus
         else:
-            score += consensus * sum(1 for j, other in enumerate(sets) if j != i and other == rows)
+            agreeing = sum(1 for j, s in enumerate(seen) if j != i and s is not None and s.signature == mine.signature)
+            score += consensus * agreeing
         if score > best_score:
             best, best_score = i, score
     return best

@@ -16,6 +16,7 @@ from proxy.index.support import SupportIndex
 from proxy.nl.enumerate import Candidate
 from proxy.nl.evidence import Seen, evidence, traits
 from proxy.nl.gate import Gates
+from proxy.nl.outline import Outline, Rival
 from proxy.nl.rank import choose, row_values
 from proxy.query.model import ParsedQuery, QueryForm
 from proxy.query.operation import Question
@@ -28,6 +29,8 @@ CALLS_MOST = 8
 CANDIDATE_MOST_S = 5.0
 """For one candidate's execution: it only gathers evidence, and a bad join must not hold the answer up."""
 ROWS_MOST = 10_000
+_OUTLINED = 40
+"""Candidates whose outlines are compared: as many as the gate looks at."""
 _TRIED = 3
 """Times as many candidates are looked at as are wanted for execution."""
 
@@ -79,7 +82,7 @@ class Contest:
     switches: Switches = ALL_ON
     vet: Vet | None = None
     entries: list[Entry] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
+    rivals: list[Rival] = field(default_factory=list)
     calls: int = 0
     _known: set[str] = field(default_factory=set)
 
@@ -88,7 +91,9 @@ class Contest:
 
         An ASK may be false: it is not proved empty. Past ``CALLS_MOST`` nothing is run. Returns what was taken in.
         """
-        self.scores = sorted([*self.scores, *(c.score for c in ranked if c.sparql not in self._known)], reverse=True)
+        fresh = [c for c in ranked if c.sparql not in self._known]
+        rivals = [Rival(c.score, Outline.of(c.plan, c.query, c.words) if n < _OUTLINED else None) for n, c in enumerate(fresh)]
+        self.rivals = sorted([*self.rivals, *rivals], key=lambda r: -r.score)
         taken: list[Entry] = []
         for candidate in ranked[: _TRIED * wanted]:
             if candidate.sparql in self._known:
@@ -115,17 +120,18 @@ class Contest:
         """P(*entry* is not what was meant), by the gate. Without a gate nothing is risky."""
         if not self.switches.gate:
             return 0.0
-        ordered = sorted(self.scores, reverse=True)
-        seen: list[Seen | None] = [None] * len(ordered)
+        seen: list[Seen | None] = [None] * len(self.rivals)
         at: dict[int, int] = {}
         for e in sorted(self.entries, key=lambda e: -e.candidate.score):
-            place = ordered.index(e.candidate.score)
-            while place in at.values():
-                place += 1
+            same = [n for n, r in enumerate(self.rivals) if r.score == e.candidate.score and n not in at.values()]
+            outline = Outline.of(e.candidate.plan, e.candidate.query, e.candidate.words)
+            place = next((n for n in same if self.rivals[n].outline == outline), same[0])
             at[id(e)] = place
             seen[place] = e.seen
         is_executed = self.switches.execution_feedback and not self.question.dataset
-        known = evidence(entry.traits, ordered, at[id(entry)], seen, is_executed=is_executed)
+        known = evidence(
+            entry.traits, self.rivals, at[id(entry)], seen, proposed=len(self.rivals), is_executed=is_executed
+        )
         return self.gates.risk(known, is_executed=is_executed)
 
     def lacking(self, entry: Entry) -> float:
@@ -170,7 +176,7 @@ class Contest:
                     rows = row_values(found.rows)
             except BackendError:
                 return
-            entry.rows, entry.seen = rows, Seen.of(rows)
+            entry.rows, entry.seen = rows, Seen.of(rows, self.question.text)
 
         await asyncio.gather(*(run(e) for e in entries))
 

@@ -372,7 +372,6 @@ class Reading:
             self._builder.give_up(None, None, f"the properties could not be listed: {rows.reason}")
             return False
         self._totals = {text(row["p"]): number(row["n"]) if "n" in row else None for row in rows}
-        await self._asker.each("properties", [p for p, n in self._totals.items() if n is None], self._count_property)
         excluded = {p for p in self._totals if p.startswith(tuple(self._settings.excluded_namespaces))}
         unwritable = {p for p in self._totals if not chunks.is_writable(p)}
         for p in sorted(excluded | unwritable):
@@ -380,13 +379,6 @@ class Reading:
             self._builder.give_up(None, p, reason)
         self._excluded = frozenset(excluded | unwritable)
         return True
-
-    async def _count_property(self, property_: str) -> None:
-        """For a graph in which counting all of them at once takes too long."""
-        if chunks.is_writable(property_):
-            rows = await self._asker.ask(chunks.triples_of(property_))
-            if not isinstance(rows, Failure) and rows:
-                self._totals[property_] = number(rows[0]["n"])
 
     async def _find_kinds(self) -> None:
         kinds: dict[Kind, int] = {}

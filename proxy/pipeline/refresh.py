@@ -135,15 +135,13 @@ class Upkeep:
         self._is_outdone = False
         """Whether another machine was seen to have a newer index."""
         self._holds_lock = False
-        self.starts_anew = False
-        """Whether the file there is at the start is not read, only replaced when there is a new one."""
         self.cost: dict[str, Any] = {}
 
     # -- the file
 
     async def load(self, backend: Backend) -> Distilled | None:
         """What an earlier process left, or another machine has built, if it fits; None: build. Never raises."""
-        if self.path is None or self.starts_anew:
+        if self.path is None:
             return None
         await asyncio.to_thread(self._sweep_at_start)
         if (found := await self._load_fitting(backend)) is not None or self.snapshots is None:

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass
 
-from proxy.errors import ModelError
+from proxy.errors import BackendError, ModelError
 from proxy.evaluating import accepted_forms, answer_of
 from proxy.evaluation.questions import GoldQuestion
-from proxy.evaluation.score import Answer, score
+from proxy.evaluation.score import Answer, comparable, score
+from proxy.index.support import SupportIndex
+from proxy.nl.engine import QuestionEngine
 from proxy.nl.enumerate import Candidate
+from proxy.nl.evidence import Seen, traits
 from proxy.nl.ir import render
+from proxy.nl.outline import Outline
+from proxy.pipeline.contest import CANDIDATE_MOST_S
 from proxy.pipeline.dataset import Dataset
+from proxy.query.model import ParsedQuery
 from proxy.query.operation import Question
+from proxy.query.parse import parse
+from proxy.training.lacking import lacking
 from proxy.training.samples import Option, Sample
+from proxy.validation.check import check
+from proxy.validation.finding import Severity
 
 KEPT = 40
 """Candidates of a question that are run and noted: those behind are hardly ever chosen, whatever the weights."""
-LEAST_ROWS = 5_000
+LACKING_ID = "-lacking"
+"""How the ids end of questions that were made of others."""
 Told = Callable[[str, int, int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to collect. kept: candidates of each question. lacking_every: of so many questions one is also asked with a noun
+    that the graph does not know (0: none). known: (graph, id) of questions that were collected before."""
+
+    kept: int = KEPT
+    lacking_every: int = 0
+    known: Collection[tuple[str, str]] = ()
+
+
 async def collect(
-    dataset: Dataset, questions: Sequence[GoldQuestion], graph: str, *, kept: int = KEPT, told: Told = lambda *_: None
-) -> list[Sample]:
+    dataset: Dataset, questions: Sequence[GoldQuestion], graph: str, *, asked: Asked = Asked(), told: Told = lambda *_: None
+) -> AsyncIterator[Sample]:
     """Samples of *questions* over *dataset*, whose engine must be ready; a question whose gold query does not run is left out.
 
     Args:
@@ -30,30 +53,69 @@ async def collect(
     Raises:
         ModelError: the dataset has no engine.
     """
-    if dataset.engine is None:
+    engine, index = dataset.engine, dataset.index
+    if engine is None or index is None:
         raise ModelError("; ".join(dataset.reasons()) or "there is no question engine to train")
-    out = []
     for n, question in enumerate(questions):
         told(graph, n, len(questions))
-        gold = await answer_of(question.query, dataset)
-        if gold is None:
-            continue
-        accepted = accepted_forms(question, gold)
-        groups = question.groups or ((1,) * len(gold.rows) if question.is_ordered else ())
-        candidates = dataset.engine.propose(Question(question.text, question.language)).candidates[:kept]
-        options = [await _option(c, dataset, accepted, groups) for c in candidates]
-        out.append(Sample(graph, question.id, question.text, question.query, tuple(options)))
-    return out
+        if (graph, question.id) not in asked.known and (gold := await answer_of(question.query, dataset)) is not None:
+            accepted = accepted_forms(question, gold)
+            groups = question.groups or ((1,) * len(gold.rows) if question.is_ordered else ())
+            right = _Right(accepted, groups)
+            options, proposed = await _options(question.text, question.language, dataset, engine, index, right, asked.kept)
+            yield Sample(graph, question.id, question.text, question.query, options, proposed)
+        odd = f"{question.id}{LACKING_ID}"
+        if asked.lacking_every and n % asked.lacking_every == 0 and (graph, odd) not in asked.known:
+            text = lacking(question.text, engine.linker)
+            if text is not None:
+                options, proposed = await _options(text, question.language, dataset, engine, index, None, asked.kept)
+                yield Sample(graph, odd, text, question.query, options, proposed, is_lacking=True)
 
 
-async def _option(candidate: Candidate, dataset: Dataset, accepted: Sequence[Answer], groups: Sequence[int]) -> Option:
-    limit = max(LEAST_ROWS, 4 * len(accepted[0].rows))
-    got = await answer_of(candidate.sparql or render(candidate.query), dataset, limit_rows=limit)
-    is_right = score(accepted, got, groups=groups or None).strict == 1.0
-    features = {k: round(v, 4) for k, v in candidate.features.items() if v}
-    return Option(candidate.words, features, is_right, got is None or _is_nothing(got))
+@dataclass(frozen=True, slots=True)
+class _Right:
+    accepted: Sequence[Answer]
+    groups: Sequence[int]
+
+    def __call__(self, got: Answer | None) -> bool:
+        return score(self.accepted, got, groups=self.groups or None).strict == 1.0
 
 
-def _is_nothing(answer: Answer) -> bool:
-    """No rows, or one that holds only a zero."""
-    return not answer.rows or (len(answer.rows) == 1 and answer.rows[0] in ((0,), (0.0,)))
+async def _options(
+    text: str, language: str | None, dataset: Dataset, engine: QuestionEngine, index: SupportIndex, right: _Right | None,
+    kept: int,
+) -> tuple[tuple[Option, ...], int]:  # fmt: skip
+    candidates = engine.propose(Question(text, language)).candidates
+    return tuple([await _option(text, c, dataset, index, right) for c in candidates[:kept]]), len(candidates)
+
+
+async def _option(text: str, c: Candidate, dataset: Dataset, index: SupportIndex, right: _Right | None) -> Option:
+    sparql = c.sparql or render(c.query)
+    parsed = parse(sparql)
+    found = check(parsed, index) if isinstance(parsed, ParsedQuery) else ()
+    severities = Counter(str(f.severity) for f in found)
+    got = await _answer(sparql, c, dataset)
+    seen = Seen.of(None if got is None else got.rows, text)
+    return Option(
+        words=c.words,
+        features={k: round(v, 4) for k, v in c.features.items() if v},
+        is_right=right is not None and right(got),
+        is_nothing=seen is None or seen.is_nothing,
+        traits={k: round(v, 4) for k, v in traits(text, c.plan, c.words, c.features, severities).items() if v},
+        outline=Outline.of(c.plan, c.query, c.words),
+        seen=seen,
+        is_barred=not c.query.is_ask and severities[str(Severity.PROVED_EMPTY)] > 0,
+    )
+
+
+async def _answer(sparql: str, c: Candidate, dataset: Dataset) -> Answer | None:
+    """What *sparql* brings within the bounds that it would be tried under; None if it fails."""
+    limit = dataset.settings.nl.row_limit
+    try:
+        if c.query.is_ask:
+            return Answer(("boolean",), [(await dataset.trying.ask(sparql, timeout_s=CANDIDATE_MOST_S),)])
+        text = sparql if c.query.limit is not None else f"{sparql}\nLIMIT {limit}"
+        found = await dataset.trying.select(text, timeout_s=CANDIDATE_MOST_S, limit_rows=limit)
+    except BackendError:
+        return None
+    return Answer(tuple(found.variables), [tuple(comparable(t) for t in row) for row in found.rows])

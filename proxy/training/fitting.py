@@ -69,7 +69,7 @@ def fit(
     Raises:
         ModelError: there is nothing to learn from, or no cross-encoder can be trained here.
     """
-    usable = [s for s in samples if s.options]
+    usable = [s for s in samples if s.options and not s.is_lacking]
     graphs = {s.graph for s in usable}
     by_question = len(graphs) < 3
     if not any(s.is_answerable and not all(o.is_right for o in s.options) for s in usable):

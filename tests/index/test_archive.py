@@ -134,26 +134,6 @@ def test_a_truncated_file_is_noticed(library, tmp_path, kept):
         archive.load(path, fingerprint="f")
 
 
-@pytest.mark.parametrize("kind", ["a pipe", "a folder", "a device", "a link to nothing"])
-def test_what_is_no_file_is_not_read(library, tmp_path, kind):
-    """Nor waited for: a pipe would have no end before somebody writes into it."""
-    path = tmp_path / "a"
-    match kind:
-        case "a pipe":
-            os.mkfifo(path)
-        case "a folder":
-            path.mkdir()
-        case "a device":
-            path.symlink_to("/dev/zero")
-        case "a link to nothing":
-            path.symlink_to(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError if kind == "a link to nothing" else CorruptIndex):
-        archive.load(path, fingerprint="f")
-    if kind != "a folder":
-        assert archive.load(written(path, library), fingerprint="f").index.triples > 0
-        assert path.is_file() and not path.is_symlink()
-
-
 def test_an_older_format_is_built_anew(library, tmp_path, monkeypatch):
     """A file of another version, correct in itself."""
     with monkeypatch.context() as patched:

@@ -7,6 +7,7 @@ import pytest
 
 from proxy.nl.evidence import LACKING, Seen, constructs, evidence, traits
 from proxy.nl.gate import Gate, Gates, shipped_gates
+from proxy.nl.outline import Rival
 from proxy.nl.plan import Plan
 from proxy.nl.requirements import Construct
 
@@ -24,7 +25,7 @@ def test_every_weight_has_its_evidence(is_executed: bool) -> None:
     """A weight whose name no evidence has would be a number that does nothing."""
     loaded = json.loads((resources.files("proxy.nl") / "models" / "gate.json").read_text())
     weights = loaded["executed" if is_executed else "unexecuted"]["weights"]
-    known = evidence({}, [2.0, 1.0], 0, [Seen.of([(1,)]), None], is_executed=is_executed)
+    known = evidence({}, [Rival(2.0), Rival(1.0)], 0, [Seen.of([(1,)]), None], proposed=2, is_executed=is_executed)
     contest = {k for k in weights if k in known}
     assert {"share", "lead", "entropy"} <= contest
     assert ("agreeing" in contest) is is_executed
@@ -34,7 +35,7 @@ def test_every_weight_has_its_evidence(is_executed: bool) -> None:
 def test_what_others_brought_is_evidence() -> None:
     """Agreement and distance are counted over the queries that ran; a query that failed is no rival."""
     same, other = Seen.of([("a",), ("b",)]), Seen.of([("c",)])
-    known = evidence({}, [3.0, 2.5, 1.0, 0.5], 0, [same, same, other, None])
+    known = evidence({}, [Rival(s) for s in (3.0, 2.5, 1.0, 0.5)], 0, [same, same, other, None], proposed=4)
     assert (known["agreeing"], known["distinct"], known["apart_lead"]) == (1.0, 2.0, 2.0)
     assert known["nothing"] == 0.0
 

@@ -480,26 +480,6 @@ def test_a_write_in_between_is_noticed():
     assert not index.is_complete_for(properties=[EX + "by"])
 
 
-def test_properties_that_cannot_be_counted_at_once_are_counted_one_by_one():
-    """A scan of the whole graph takes longer than one query may; the sums are compared all the same, and it is downloaded."""
-
-    def fault(query: str) -> None:
-        if query == chunks.properties():
-            raise BackendTimeout("slow", backend="b")
-
-    store = random_graph(4)
-
-    class Slow(EmbeddedBackend):
-        async def select(self, query, **options):
-            fault(query)
-            return await super().select(query, **options)
-
-    for method in ("ask", "download"):
-        made = asyncio.run(distil(Slow(store), Settings(), method=method))
-        assert made.method == method and made.index.is_complete_for()
-        assert seen_cells(made) == true_cells(store)[0]
-
-
 def test_a_busy_backend_is_asked_again():
     """Busy twice, then served: nothing is lost."""
     busy = iter([BackendBusy("full", backend="b", retry_after_s=0.01)] * 2)

@@ -61,26 +61,3 @@ def test_the_commands(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("SPARLANCE_INDEX_DIRECTORY", "")
     assert main(["index", "build", "--load", str(graph)]) == 2
     assert "index.directory" in capsys.readouterr().err
-
-
-def test_a_build_that_cannot_be_kept_or_done_is_one_sentence(tmp_path, capsys, monkeypatch):
-    """A folder where the file should be, one that is none, a class predicate that nobody can ask for; the old file stays."""
-    graph = tmp_path / "g.ttl"
-    graph.write_text("@prefix : <http://e/> . :a a :C ; :p 1 .")
-    kept = tmp_path / "kept"
-    monkeypatch.setenv("SPARLANCE_INDEX_DIRECTORY", str(kept))
-    build = ["index", "build", "--load", str(graph)]
-    assert main(build) == 0
-    [file] = kept.glob("*.index")
-    before = file.read_bytes()
-    with monkeypatch.context() as patched:
-        patched.setenv("SPARLANCE_INDEX_CLASS_PREDICATE", "no iri")
-        assert main(build) == 2
-    assert file.read_bytes() == before
-    file.unlink()
-    (file / "in it").mkdir(parents=True)
-    assert main(build) == 2
-    monkeypatch.setenv("SPARLANCE_INDEX_DIRECTORY", str(graph))
-    assert main(build) == 2
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sparlance: ")]
-    assert ["no iri" in said[0], *("cannot be kept on disk" in line for line in said[1:])] == [True] * 3

@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 
 from proxy.errors import ModelError
+from proxy.nl.evidence import Seen
+from proxy.nl.outline import Outline
 from proxy.training.fitting import fit
 from proxy.training.linear import first_right, fit_weights, out_of_fold, scores
-from proxy.training.samples import Option, Sample, fold_of, read_samples, write_samples
+from proxy.training.samples import Option, Sample, fold_of, line_of, read_samples, resumed
 
 
 def sample(n: int, graph: str = "g", *, right: str = "near") -> Sample:
@@ -57,8 +59,27 @@ def test_paraphrases_share_a_fold() -> None:
 def test_samples_survive_their_file(tmp_path) -> None:
     """What is written is read again, and a line that is none is named."""
     path = tmp_path / "samples.jsonl"
-    write_samples(path, [sample(1), sample(2)])
-    assert read_samples([path]) == [sample(1), sample(2)]
+    seen = Seen.of([("Mill", 2), ("Mill", 2)], "the mill")
+    whole = Option("near", {"near": 1.0}, True, False, {"share": 0.5}, Outline(1, 2, 3, 4, 5), seen, True)
+    samples = [sample(1), Sample("g", "2", "?", "q", (whole,), 40, True)]
+    path.write_text("".join(map(line_of, samples)))
+    assert read_samples([path]) == samples
     path.write_text(path.read_text() + '{"graph": 1}\n')
     with pytest.raises(Exception, match=r"line 3 of .*samples\.jsonl is no sample"):
         read_samples([path])
+
+
+def test_a_collection_that_was_broken_off_goes_on(tmp_path) -> None:
+    """Half a line at the end is cut off, the others stay; where there is no file, there is nothing."""
+    path = tmp_path / "samples.jsonl"
+    assert resumed(path) == []
+    path.write_text(line_of(sample(1)) + line_of(sample(2))[:-20])
+    assert resumed(path) == [sample(1)]
+    assert path.read_text() == line_of(sample(1))
+
+
+def test_what_a_graph_lacks_trains_no_ranking() -> None:
+    """A question that has no right answer says nothing of the order of candidates, and does not count in its figures."""
+    lacking = Sample("g", "x-lacking", "?", "q", sample(1).options, is_lacking=True)
+    both = fit([*(sample(n) for n in range(12)), lacking], prior=None)
+    assert both.questions == 12

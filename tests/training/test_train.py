@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from proxy.cli import main
 from proxy.config import Config, load_config
 from proxy.errors import ModelError
+from proxy.nl.gate import read_gates, shipped_gates
 from proxy.nl.ranker import read_ranker, shipped_ranker
 from proxy.train import synthesize, train_ranker
 from proxy.training.samples import read_samples
@@ -56,6 +58,26 @@ def test_a_ranking_is_fitted_to_pairs_and_an_engine_reads_it(folder: Path, confi
     assert all(any(o.is_right for o in s.options) for s in read_samples([folder / "samples.jsonl"]))
     train_ranker(config, [], folder / "again", samples=[folder / "samples.jsonl"], command="again", told=silent)
     assert read_ranker(folder / "again").weights == own.weights
+
+
+def test_gates_are_fitted_to_pairs_and_an_engine_reads_them(folder: Path, config: Config, pairs: Path, capsys) -> None:
+    """By the command: each question is also asked of what the café does not have, which no query answers. What was collected
+    gives the same gates again, and goes on where it was broken off."""
+    samples, own = folder / "gated.jsonl", folder / "gate"
+    serve = ["--load", str(folder / "graph.ttl")]
+    ask = ["train", "gate", "--pairs", str(pairs), *serve, "--lacking-every", "1", "--keep-samples", str(samples)]
+    assert main([*ask, "-o", str(own)]) == 0
+    assert "about what the graph lacks" in capsys.readouterr().out
+    collected = read_samples([samples])
+    assert any(s.is_lacking for s in collected) and not any(o.is_right for s in collected if s.is_lacking for o in s.options)
+    samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:-2]) + '{"graph": "half')
+    assert main([*ask, "-o", str(folder / "again")]) == 0
+    assert sorted(read_samples([samples]), key=lambda s: s.id) == sorted(collected, key=lambda s: s.id)
+    assert read_gates(folder / "again") == read_gates(own) != shipped_gates()
+    (folder / "with.toml").write_text('[nl]\ngate = "gate"\n[backend]\nload = ["graph.ttl"]\n')
+    (own / "gate.json").write_text("{}")
+    assert main(["ask", "How many repairs are there?", "--config", str(folder / "with.toml")]) == 2
+    assert "gate.json holds no gates" in capsys.readouterr().err
 
 
 def test_a_ranking_that_is_damaged_is_not_used(tmp_path: Path) -> None:
