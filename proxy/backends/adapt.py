@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from urllib.parse import parse_qsl, quote, quote_plus
 
-from proxy.backends.base import BackendRequest
+from proxy.backends.base import BackendRequest, KnownFields
 from proxy.backends.product import Product
 from proxy.errors import MalformedQuery, OperationForbidden
 from proxy.query.formats import BadAccept, ResultFormat, choose
@@ -66,7 +66,9 @@ def require_known_values(parameters: Sequence[tuple[str, str]], product: Product
 
 def head_size(request: BackendRequest) -> int:
     """Bytes of request line and fields, about."""
-    return len(request.target) + 16 + 4 * len(request.headers) + sum(map(len, chain.from_iterable(request.headers)))
+    headers = request.headers
+    size = headers.size if type(headers) is KnownFields else sum(map(len, chain.from_iterable(headers)))
+    return len(request.target) + 16 + 4 * len(headers) + size
 
 
 def as_post(request: BackendRequest) -> BackendRequest:

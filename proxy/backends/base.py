@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 from proxy.errors import BackendError
 from proxy.query.operation import SparqlOperation
@@ -62,6 +62,30 @@ HOP_BY_HOP = frozenset(
 
 NAME = itemgetter(0)
 """The name of a header field."""
+
+
+class KnownFields(tuple[tuple[bytes, bytes], ...]):
+    """Header fields that come again and again, with what has been read from them once: as good as any other ``Headers``.
+
+    values: by name, repeats joined by commas (RFC 9110, 5.3). size: in bytes, of names and values.
+    onward, rendered: kept here by who goes on with them (``forwarded``, ``render_head``); None: nobody has so far.
+    """
+
+    values: dict[bytes, str]
+    size: int
+    onward: KnownFields | None = None
+    rendered: bytes | None = None
+
+    def __new__(cls, fields: Headers) -> Self:
+        self = super().__new__(cls, fields)
+        joined: dict[bytes, bytes] = {}
+        for name, value in fields:
+            joined[name] = joined[name] + b", " + value if name in joined else value
+        self.values = {name: value.decode("latin-1") for name, value in joined.items()}
+        self.size = sum(len(name) + len(value) for name, value in fields)
+        return self
+
+
 _ONLY_PERSISTENCE = frozenset([b"close", b"keep-alive"])
 
 

@@ -21,7 +21,7 @@ from typing import cast
 
 import httptools
 
-from proxy.backends.base import HOP_BY_HOP, BackendRequest, Headers, end_to_end
+from proxy.backends.base import HOP_BY_HOP, BackendRequest, Headers, KnownFields, end_to_end
 from proxy.errors import BackendError, BackendGarbled, BackendTimeout, BackendUnreachable
 
 HIGH_WATER_BYTES = 256 * 1024
@@ -515,10 +515,13 @@ _NOT_RENDERED = HOP_BY_HOP | {b"content-length"}
 
 def render_head(request: BackendRequest, length: int | None) -> bytes:
     """Write request line and fields; *length* of the body, None for chunked. Framing fields of the client are replaced."""
-    lines = [request.method.encode("ascii"), b" ", request.target, b" HTTP/1.1\r\n"]
-    for name, value in request.headers:
-        if name not in _NOT_RENDERED:
-            lines += (name, b": ", value, b"\r\n")
+    headers = request.headers
+    fields = headers.rendered if type(headers) is KnownFields else None
+    if fields is None:
+        fields = _render_fields(headers)
+        if type(headers) is KnownFields:
+            headers.rendered = fields
+    lines = [request.method.encode("ascii"), b" ", request.target, b" HTTP/1.1\r\n", fields]
     if length is None:
         lines.append(b"transfer-encoding: chunked\r\n")
     elif length or request.method not in ("GET", "HEAD", "OPTIONS", "DELETE"):
@@ -526,4 +529,12 @@ def render_head(request: BackendRequest, length: int | None) -> bytes:
     if request.method == "HEAD":
         lines.append(b"connection: close\r\n")
     lines.append(b"\r\n")
+    return b"".join(lines)
+
+
+def _render_fields(headers: Headers) -> bytes:
+    lines: list[bytes] = []
+    for name, value in headers:
+        if name not in _NOT_RENDERED:
+            lines += (name, b": ", value, b"\r\n")
     return b"".join(lines)

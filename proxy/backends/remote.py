@@ -16,6 +16,7 @@ from proxy.backends.base import (
     BackendRequest,
     BackendResponse,
     Headers,
+    KnownFields,
     Parameters,
     PathKind,
     Solutions,
@@ -144,7 +145,7 @@ class RemoteBackend:
     def sees_what_we_see(self, headers: Headers) -> bool:
         if self._client_authorization != "pass":
             return b"cookie" not in map(NAME, headers)
-        if _CREDENTIALS.isdisjoint(map(NAME, headers)):
+        if _CREDENTIALS.isdisjoint(headers.values if type(headers) is KnownFields else map(NAME, headers)):
             return True
         ours = self._authorization.encode("latin-1") if self._authorization else None
         return all(value == ours for name, value in headers if name in _CREDENTIALS)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, 
 from types import TracebackType
 from typing import Any, Self
 
+from proxy.backends.base import KnownFields
 from proxy.errors import BodyTooLarge
 
 Scope = MutableMapping[str, Any]
@@ -73,6 +74,8 @@ class ClientWatch:
 
 def field(headers: Fields, name: bytes) -> str | None:
     """The value of a field, repeats joined by commas (RFC 9110, 5.3); None if it is not there."""
+    if type(headers) is KnownFields:
+        return headers.values.get(name)
     found = [value for n, value in headers if n == name]
     if not found:
         return None

@@ -27,8 +27,10 @@ from urllib.parse import unquote
 
 import httptools
 
+from proxy.backends.base import Headers
 from proxy.protocol.asgi import App, Scope
 from proxy.protocol.cycle import AsgiCycle
+from proxy.protocol.known_head import KnownHead
 from proxy.protocol.response import ResponseWriter
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ READ_AHEAD_REQUESTS = 8
 """Requests that may wait behind the one being answered. While we read we also see that the client leaves."""
 _ASGI = {"version": "3.0", "spec_version": "2.3"}
 _SPECIAL = frozenset([b"content-length", b"transfer-encoding", b"expect"])
-_DIRECT_METHODS = frozenset([b"GET", b"POST"])
+_DIRECT_METHODS = frozenset(["GET", "POST"])
 _BAD_REQUEST = b"Invalid HTTP request received."
 
 
@@ -167,6 +169,7 @@ class ClientConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._has_body_come = False
         self._is_read_paused = self._is_write_paused = self._is_stopping = False
+        self._known = KnownHead()
         self._is_in_line = False
         """The request line has begun, and what comes next belongs to it."""
         self._refusal: tuple[int, bytes] | None = None
@@ -205,9 +208,13 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refusal is not None:
             return
-        is_head = self._reading is None or not self._reading.scope
+        last = self._reading
+        is_line = is_between = last is None or last.is_complete
+        if is_between and (last is None or last.keep_alive) and (target := self._known.read(data)) is not None:
+            self._read_known(*target)
+            return
+        is_head = last is None or not last.scope
         self._has_body_come = False
-        is_line = self._reading is None or self._reading.is_complete
         if is_line or (is_head and self._is_in_line):
             is_line = True
             if not data.isascii():
@@ -229,6 +236,8 @@ class ClientConnection(asyncio.Protocol):
             self._head_bytes = 0
         else:
             self._head_bytes += len(data)
+        if is_between and reading is not None and reading is not last and reading.is_complete and _is_plain(reading):
+            self._known.keep(data, reading.headers)
         if self._head_bytes > self._limits.head_bytes:
             self._refuse(431, b"The request head is larger than %d bytes." % self._limits.head_bytes)
         elif reading is not None and reading.has_body and reading.scope and not reading.is_complete:
@@ -276,6 +285,16 @@ class ClientConnection(asyncio.Protocol):
                     raise ValueError("a transfer coding that we do not undo (RFC 9112, 6.1)")
         reading.headers.append((name, value))
 
+    def _read_known(self, path: bytes, query_string: bytes) -> None:
+        """Do what the parser's callbacks would, for a request that ``KnownHead`` has read."""
+        self._head_bytes = 0
+        self._has_body_come = self._is_in_line = False
+        self.on_message_begin()
+        reading = self._reading
+        assert reading is not None
+        self._end_head(reading, self._known.fields, "1.1", "GET", path, query_string)
+        self.on_message_complete()
+
     def on_headers_complete(self) -> None:
         reading, parser = self._reading, self._parser
         assert reading is not None
@@ -284,11 +303,16 @@ class ClientConnection(asyncio.Protocol):
         if not raw_path.startswith(b"/"):
             url = httptools.parse_url(reading.url)
             raw_path, query_string = url.path or b"/", url.query or b""
-        path = raw_path.decode("latin-1")
         # What follows an offer to upgrade is not parsed.
         reading.keep_alive = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
         if version != "1.1":
             reading.expects_continue = False  # there were no interim responses before (RFC 9110, 10.1.1)
+        self._end_head(reading, reading.headers, version, method.decode("ascii"), raw_path, query_string)
+
+    def _end_head(
+        self, reading: Request, fields: Headers, version: str, method: str, raw_path: bytes, query_string: bytes
+    ) -> None:
+        path = raw_path.decode("latin-1")
         reading.scope = {
             "type": "http",
             "asgi": _ASGI,
@@ -297,11 +321,11 @@ class ClientConnection(asyncio.Protocol):
             "client": self._client,
             "scheme": self._scheme,
             "root_path": "",
-            "method": method.decode("ascii"),
+            "method": method,
             "path": unquote(path) if "%" in path else path,
             "raw_path": raw_path,
             "query_string": query_string,
-            "headers": reading.headers,
+            "headers": fields,
         }
         if method in _DIRECT_METHODS and not reading.expects_continue:
             lane = self._direct()
@@ -522,6 +546,12 @@ class ClientConnection(asyncio.Protocol):
 def _address(transport: asyncio.BaseTransport, name: str) -> tuple[str, int] | None:
     found = transport.get_extra_info(name)
     return (str(found[0]), int(found[1])) if isinstance(found, tuple) and len(found) >= 2 else None
+
+
+def _is_plain(request: Request) -> bool:
+    """Whether the parser has read all there is of *request* with its head, and goes on as if nothing had been."""
+    is_get = request.scope["method"] == "GET" and request.scope["http_version"] == "1.1"
+    return is_get and request.keep_alive and not request.has_body and not request.expects_continue
 
 
 def _announced(headers: list[tuple[bytes, bytes]]) -> float:

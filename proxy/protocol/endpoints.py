@@ -9,7 +9,7 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from proxy.access.keys import Role
-from proxy.backends.base import HOP_BY_HOP, NAME, BackendRequest, PathKind, end_to_end
+from proxy.backends.base import HOP_BY_HOP, NAME, BackendRequest, Headers, KnownFields, PathKind, end_to_end
 from proxy.errors import MethodNotAllowed, OperationForbidden, UnknownPath
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath
@@ -307,8 +307,8 @@ class SparqlEndpoints:
         if exchange.is_rewritten:
             exchange.is_rewritten = False
             body = judged.text.encode("utf-8")
-            fields = [f for f in fields if f[0] not in (b"content-type", b"content-encoding", b"content-length")]
-            fields.append((b"content-type", step.judged[1].encode("ascii")))
+            kept = [f for f in fields if f[0] not in (b"content-type", b"content-encoding", b"content-length")]
+            fields = [*kept, (b"content-type", step.judged[1].encode("ascii"))]
         request = BackendRequest(
             method, target(self._own_path(scope, route), scope["query_string"]), fields, body, step.operation
         )
@@ -375,8 +375,16 @@ def _require_no_administration(refused: frozenset[str], parameters: Sequence[tup
         raise OperationForbidden(f"{', '.join(sorted(found))}= is not forwarded ([policy] allowed_parameters)")
 
 
-def forwarded(scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def forwarded(scope: Scope, headers: Headers) -> Headers:
     """The client's end-to-end fields, and who it is (RFC 7239; X-Forwarded-For for those that read only that)."""
+    if type(headers) is KnownFields:  # of one connection, whose client, scheme and version are the same each time
+        if headers.onward is None:
+            headers.onward = KnownFields(_forwarded(scope, headers))
+        return headers.onward
+    return _forwarded(scope, headers)
+
+
+def _forwarded(scope: Scope, headers: Headers) -> list[tuple[bytes, bytes]]:
     client = scope.get("client")
     own = _own_fields(client[0] if client else "unknown", scope.get("scheme", "http"))
     if scope.get("http_version") == "1.0" and scope.get("server") and not any(name == b"host" for name, _ in headers):

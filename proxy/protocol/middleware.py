@@ -16,7 +16,7 @@ from operator import countOf
 import structlog
 
 from proxy import log
-from proxy.backends.base import NAME
+from proxy.backends.base import NAME, KnownFields
 from proxy.errors import MalformedRequest, ProxyError, QueryRejected, RequestError
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.metrics import Metrics
@@ -182,7 +182,10 @@ def _hundredths(number: float) -> float:
 
 def require_one_host(scope: Scope) -> None:
     """Raise MalformedRequest where it is not clear which host is asked (RFC 9112, 3.2)."""
-    if scope.get("http_version") == "1.1" and countOf(map(NAME, scope["headers"]), b"host") != 1:
+    headers = scope["headers"]
+    if type(headers) is KnownFields and "," not in headers.values.get(b"host", ","):
+        return
+    if scope.get("http_version") == "1.1" and countOf(map(NAME, headers), b"host") != 1:
         raise MalformedRequest("a request in HTTP/1.1 has exactly one Host field (RFC 9112, 3.2)")
 
 
