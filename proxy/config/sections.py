@@ -190,9 +190,11 @@ class IndexSettings(Struct, frozen=True, kw_only=True):
 
 
 class ValidationSettings(Struct, frozen=True, kw_only=True):
-    """What happens to a query that is proved empty."""
+    """What happens to a query that is proved empty. *policy*: of the queries that clients send. *nl_policy*: of the query that
+    answers a question."""
 
     policy: Literal["reject", "empty", "annotate", "off"] = "reject"
+    nl_policy: Literal["reject", "empty", "annotate", "off"] = "reject"
     allow_prefer: bool = True
     confirm_timeout_s: Seconds = 5.0
 

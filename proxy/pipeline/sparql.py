@@ -57,7 +57,7 @@ _READ_METHODS = frozenset(["GET", "HEAD"])
 
 
 class Handling(StrEnum):
-    """What happens to a query that is proved empty (``[validation] policy``)."""
+    """What happens to a query that is proved empty (``[validation] policy``, and ``nl_policy`` for that of a question)."""
 
     REJECT = "reject"
     EMPTY = "empty"
@@ -124,7 +124,7 @@ class SparqlPath:
         """Take ``exchange.operation`` through all steps; *request* is what the backend gets if nothing changes the operation.
 
         Args:
-            prefer: what the client asks for in place of the configured policy, already allowed.
+            prefer: what holds in place of the configured policy: a client's wish, already allowed, or a question's policy.
         Raises:
             OperationForbidden, MalformedRequest, MalformedQuery: the operation may not pass.
             QueryRejected: it is proved empty, or a plugin refuses it.

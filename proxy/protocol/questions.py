@@ -114,7 +114,8 @@ class QuestionAnswers:
         exchange.operation = operation
         path = self._path.dataset.backend.query_path
         request = rewritten(BackendRequest("POST", b"", headers), operation, path=path)
-        return await self._path.run(exchange, request, prefer=prefer)
+        handling = prefer or Handling(self._path.dataset.settings.validation.nl_policy)
+        return await self._path.run(exchange, request, prefer=handling)
 
     async def _result(
         self, exchange: Exchange, translation: Translation, question: Question, headers: Fields, prefer: Handling | None

@@ -1,6 +1,7 @@
 """POST /-/feedback over the real server: bounded, checked, and used by the next question."""
 
 import json
+from contextlib import closing
 from urllib.parse import urlencode
 
 import pytest
@@ -69,3 +70,38 @@ def test_feedback_is_bounded(proxy):
     assert proxy.request("POST", "/-/feedback", b"{}", Content_Type="text/turtle")[0] == 415
     assert proxy.request("POST", "/-/feedback", b"[" * 60_000, **JSON)[0] == 400
     assert proxy.request("GET", "/-/live")[0] == 200
+
+
+NEVER = QUERY.replace("?n }", "?n FILTER(?n > 99999) }")
+"""Confirmed once, it is replayed; only the values tell that it has no solution."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "prefer", "status", "said"),
+    [
+        ("reject", None, 400, "rejected"),
+        ("empty", None, 200, "proved-empty"),
+        ("annotate", None, 200, "proved-empty"),
+        ("off", None, 200, None),
+        ("off", "handling=strict", 400, "rejected"),
+        ("reject", "handling=lenient", 200, "proved-empty"),
+    ],
+)
+def test_a_question_has_a_policy_of_its_own(tmp_path, policy, prefer, status, said):
+    """[validation] nl_policy, whatever policy says of the queries of clients; Prefer outranks both."""
+    file = tmp_path / "towns.ttl"
+    file.write_text(GRAPH)
+    other = "off" if policy == "reject" else "reject"
+    settings = {"validation__policy": other, "validation__nl_policy": policy, "nl__memory": str(tmp_path / "memory")}
+    with closing(Proxy(backend__load=[str(file)], index__enabled=True, nl__enabled=True, **settings)) as one:
+        wait_until(lambda: not any("being built" in reason for reason in reasons(one)), limit_s=60)
+        question = "How many live in that Dunport place?"
+        assert post(one, question=question, query=NEVER, verdict="right")[0] == 201
+        fields = {"Accept": "text/csv"} | ({"Prefer": prefer} if prefer else {})
+        found, headers, body = one.request("GET", "/sparql?" + urlencode({"nl": question}), **fields)
+        assert found == status and (headers["sparlance-validation"] or "").startswith(said or "")
+        assert (headers["sparlance-validation"] is None) == (said is None)
+        assert status == 400 or body == b"n\r\n"
+        assert headers["preference-applied"] == (prefer if status == 200 else None)
+        direct = one.request("GET", "/sparql?" + urlencode({"query": NEVER}), Accept="text/csv")
+        assert direct[0] == (200 if other == "off" else 400)
