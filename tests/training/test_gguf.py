@@ -1,6 +1,8 @@
 import importlib.util
 import struct
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from proxy.cli import main
 from proxy.errors import ModelError
 from proxy.nl.lm.step import OnnxStepModel
 from proxy.training.decoder.gguf_file import GgufFile
+from proxy.training.decoder.graph import write_graph
 from proxy.training.decoder.importing import import_model
 from proxy.training.decoder.source import read_source
 from tests.nl.lm.tiny import GEMMA, KINDS, LLAMA, write_source
@@ -127,6 +130,29 @@ def test_what_cannot_be_imported_is_said(tmp_path: Path, changed: dict[str, Any]
     assert not (tmp_path / "out" / "lm.json").exists()
 
 
+@pytest.mark.parametrize("name", ["weight", "stray", "blk.0.weight", "blk.x.attn_q.weight", "blk.9.attn_q.weight", ".", ""])
+def test_a_tensor_that_has_no_place_is_named(tmp_path: Path, name: str) -> None:
+    """Whatever it is called: no part of a model is left out without a word."""
+    was = GgufFile(write_gguf(tmp_path / "plain.gguf", write_source(tmp_path / "source", LLAMA)))
+    writer = gguf.GGUFWriter(str(tmp_path / "m.gguf"), "llama")
+    _copy(was, writer)
+    writer.add_tensor(name, np.zeros(32, dtype=np.float32))
+    _finish(writer)
+    with pytest.raises(ModelError, match="a tensor"):
+        read_source(tmp_path / "m.gguf")
+
+
+@pytest.mark.parametrize(("value", "message"), [(np.nan, "no number"), (np.inf, "up to inf"), (1e6, r"up to 1e\+06")])
+def test_weights_that_cannot_be_kept_are_refused(tmp_path: Path, value: float, message: str) -> None:
+    """No number at all, or one that is too large for fp16: the graph would run, and write anything."""
+    was = GgufFile(write_gguf(tmp_path / "plain.gguf", write_source(tmp_path / "source", LLAMA)))
+    writer = gguf.GGUFWriter(str(tmp_path / "m.gguf"), "llama")
+    _copy(was, writer, {"blk.1.ffn_up.weight": value})
+    _finish(writer)
+    with pytest.raises(ModelError, match=message):
+        import_model(tmp_path / "m.gguf", tmp_path / "out")
+
+
 def test_every_truncation_is_an_error(tmp_path: Path) -> None:
     """Wherever a file ends early, this is said; nothing hangs, and no other exception comes out."""
     whole = write_gguf(tmp_path / "m.gguf", write_source(tmp_path / "source", LLAMA)).read_bytes()
@@ -139,17 +165,23 @@ def test_every_truncation_is_an_error(tmp_path: Path) -> None:
 
 
 def test_damaged_bytes_are_an_error_or_another_model(tmp_path: Path) -> None:
-    """Bytes of the header changed at random: each file is read or refused with a ModelError."""
+    """Bytes changed, put in or left out at random: a graph comes of each file, or a ModelError, and never a warning."""
     whole = write_gguf(tmp_path / "m.gguf", write_source(tmp_path / "source", LLAMA)).read_bytes()
     chance, refused = np.random.default_rng(0), 0
     file = tmp_path / "damaged.gguf"
     for _ in range(300):
         data = bytearray(whole)
         for at in chance.integers(0, 6000, 3):
+            if chance.random() < 0.3:
+                del data[at : at + int(chance.integers(1, 40))]
+            else:
+                data[at : at + 8] = [0, 1, 255, 2**31, 2**63, 2**64 - 1][chance.integers(0, 6)].to_bytes(8, "little")
+        for at in chance.integers(0, len(data), 3):
             data[at] = chance.integers(0, 256)
         file.write_bytes(data)
         try:
-            read_source(file)
+            found = read_source(file)
+            write_graph(found.decoder, found.weights, tmp_path / "model.onnx", form="int8")
         except ModelError:
             refused += 1
     assert refused > 30
@@ -208,13 +240,16 @@ def test_a_real_file(tmp_path: Path) -> None:
     assert "Paris" in found[0].text
 
 
-def _copy(was: GgufFile, writer: Any) -> None:
+def _copy(was: GgufFile, writer: Any, first: Mapping[str, float] = MappingProxyType({})) -> None:
+    """Write all of *was*; the first number of the tensors in *first* is another one."""
     for key, value in was.metadata.items():
         if key != "general.architecture" and not key.startswith("GGUF."):
             add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
             add.get(type(value), writer.add_array)(key, value)
     for name in was:
-        writer.add_tensor(name, was[name])
+        found = was[name].copy()
+        found.flat[0] = first.get(name, found.flat[0])
+        writer.add_tensor(name, found)
 
 
 def _finish(writer: Any) -> None:

@@ -80,6 +80,9 @@ class GgufFile(Mapping[str, Array]):
             raise ModelError(f"{self.path}: {name} is {kind.name}, which the package gguf cannot read") from exc
         return np.asarray(found, dtype=np.float32).reshape(place.shape)
 
+    def __contains__(self, name: object) -> bool:  # a Mapping would read the tensor
+        return name in self._places
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 

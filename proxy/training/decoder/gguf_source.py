@@ -134,7 +134,11 @@ class GgufWeights(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         there = self._names[name]
-        found, part = self._file[there], there.split(".")[-2]
+        with np.errstate(all="ignore"):  # what is no number is refused when the graph is written
+            return self._turned(self._file[there], there)
+
+    def _turned(self, found: Array, there: str) -> Array:
+        part = there.split(".")[-2]
         if self._decoder.is_gemma and part.endswith("norm"):
             return found - np.float32(1)
         if self._decoder.architecture == "llama" and part in ("attn_q", "attn_k"):
@@ -145,6 +149,9 @@ class GgufWeights(Mapping[str, Array]):
             return found.reshape(heads, -1, 2, *found.shape[1:]).swapaxes(1, 2).reshape(found.shape)
         return found
 
+    def __contains__(self, name: object) -> bool:  # a Mapping would read the tensor
+        return name in self._names
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
@@ -153,7 +160,8 @@ class GgufWeights(Mapping[str, Array]):
 
 
 def _renamed(name: str, decoder: Decoder) -> str | None:
-    *at, part, what = name.split(".")
+    stem, _, what = name.rpartition(".")
+    *at, part = stem.split(".")
     if what not in ("weight", "bias"):
         return None
     if not at:

@@ -34,7 +34,7 @@ def write_graph(decoder: Decoder, weights: Mapping[str, Array], path: Path, *, f
     """Write the graph to *path* and the weights beside it. form: one of `proxy.nl.lm.folder.FORMS`.
 
     Raises:
-        ModelError: the package ``onnx`` is missing, a tensor is missing or has another shape.
+        ModelError: the package ``onnx`` is missing, a tensor is missing, has another shape, or numbers that *form* cannot keep.
     """
     try:
         import onnx
@@ -116,6 +116,9 @@ class _Writer:
         found = self.weights[name]
         if found.shape != shape:
             raise ModelError(f"{name} is {found.shape}; config.json says {shape}")
+        most = float(np.abs(found).max())
+        if not most <= float(np.finfo(np.float32 if self.form == "fp32" else np.float16).max):  # nor NaN
+            raise ModelError(f"{name} has {'a weight that is no number' if np.isnan(most) else f'weights up to {most:.3g}'}")
         return found
 
     def port(self, name: str, kind: Any, *shape: str | int) -> Any:

@@ -43,6 +43,9 @@ class Weights(Mapping[str, Array]):
             raw = (raw.astype(np.uint32) << 16).view(np.float32)
         return raw.astype(np.float32, copy=False).reshape(shape)
 
+    def __contains__(self, name: object) -> bool:  # a Mapping would read the tensor
+        return name in self._places
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 
