@@ -111,7 +111,7 @@ class PrefixCache:
             return found
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError, MemoryError, ModelError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, MemoryError, ModelError):
             self.counts.damaged += 1
             _removed(path)
             return None

@@ -1,5 +1,6 @@
 import itertools
 import os
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -141,3 +142,14 @@ def test_a_model_whose_files_are_gone_still_reads(folder: Path, tmp_path: Path) 
     cache = PrefixCache(model, folder=tmp_path / "kept")
     assert [cache.get(TEXT)[1] for _ in range(2)] == ["read", "memory"]
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("header", [b"[" * 100_000, b"{}", b"[]", b'{"tokens": 1, "arrays": 2}', b"\xff", b"1e999"])
+def test_a_file_that_somebody_made_is_never_fatal(model: OnnxStepModel, tmp_path: Path, header: bytes) -> None:
+    """One with a good digest and a header that is none."""
+    written, _ = texts(model, PrefixCache(model, folder=tmp_path))
+    (file,) = tmp_path.iterdir()
+    body = b"sparlance prefix 1\n" + len(header).to_bytes(8, "little") + header
+    file.write_bytes(body + blake2b(body, digest_size=32).digest())
+    cache = PrefixCache(model, folder=tmp_path)
+    assert texts(model, cache) == (written, "read") and cache.counts.damaged == 1
