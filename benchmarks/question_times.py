@@ -128,6 +128,7 @@ def ask(root: str, pid: int, server: str, question: dict[str, Any]) -> dict[str,
         "calls": details.get("endpoint_calls"),
         "right": any(same(select(server, PREFIXES + g), got) for g in golds),
         "query": query,
+        "executed": details.get("executed"),
         "timings_ms": details.get("timings_ms"),
     }
 

@@ -49,18 +49,9 @@ class Patterns:
             edge = branch.step.edge
             s, o = (target, source) if branch.step.is_inverse else (source, target)
             self.triples.append(Triple(s, edge.property, o))
-            if self._is_ambiguous(branch.step.source, edge.property, is_inverse=branch.step.is_inverse):
+            if not self.schema.reaches_only_target(branch.step):
                 self.triples.append(self.type_triple(target, branch.step.target))
         return variables
-
-    def _is_ambiguous(self, source: str, property_: str, *, is_inverse: bool) -> bool:
-        """Whether the property leads from *source* to nodes of several classes, so that the class must be said."""
-        others = {
-            (e.subject_class if is_inverse else e.object_class)
-            for e in self.schema.edges
-            if e.property == property_ and (e.object_class if is_inverse else e.subject_class) == source
-        }
-        return len(others) > 1
 
     def attribute(self, node: str, a: Attribute) -> str:
         """The variable that holds *a* of the node with variable *node*."""

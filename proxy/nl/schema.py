@@ -162,6 +162,7 @@ class Schema:
             self.attributes.append(Attribute(c, (p,), datatype, self.property_words(p), sum(types.values()), is_text_number))
         self._languages_at: dict[tuple[str, str], frozenset[str]] = {}
         self._walks: dict[tuple[str, str, int, int], list[tuple[Step, ...]]] = {}
+        self._only_target: dict[Step, bool] = {}
         self._names_at: dict[Attribute, Attribute] = {}
         self._compose(self._into())
         self._relate()
@@ -197,6 +198,24 @@ class Schema:
     def is_unique(self, a: Attribute) -> bool:
         """Whether hardly any two instances share a value of *a*."""
         return len(a.path) == 1 and (self.distinct(a) or 0) >= 0.97 * self.classes[a.subject_class].instances
+
+    def reaches_only_target(self, step: Step) -> bool:
+        """Whether the property leads from the step's source to no class but its target, or only to what has that one, too: a
+        captain is also a person. Then the class need not be said, which spares some engines a search for each solution."""
+        if (found := self._only_target.get(step)) is None:
+            found = self._only_target[step] = self._reaches_only_target(step)
+        return found
+
+    def _reaches_only_target(self, step: Step) -> bool:
+        others = [e for e in self.edges if e.property == step.edge.property and Step(e, step.is_inverse).source == step.source]
+        if len({Step(e, step.is_inverse).target for e in others}) <= 1:
+            return True
+        at = self.index.cells(step.edge.property)
+        near, far = self.index.subject[at], self.index.object[at]
+        if step.is_inverse:
+            near, far = far, near
+        leave = self.index.kinds_with_class(step.source)[near]
+        return bool(self.index.kinds_with_class(step.target)[far[leave]].all())
 
     def _into(self) -> Mapping[str, int]:
         """Class → triples that lead to its instances. By kinds: a subject of several classes counts once."""

@@ -1,5 +1,8 @@
 from proxy.nl.engine import QuestionEngine
+from proxy.nl.onnx import OnnxEncoder
+from proxy.nl.schema import Step
 from proxy.nl.tree import connect
+from tests.nl.conftest import answer, engine_of, store_of
 
 CAFE = "http://cafe.example/terms/"
 SHOP = "http://shop.example/db/"
@@ -28,3 +31,29 @@ def test_classes_are_joined_by_the_shortest_walk(cafe: QuestionEngine) -> None:
 def test_unreachable_classes_make_no_tree(cafe: QuestionEngine) -> None:
     """No edge, no join."""
     assert connect([CAFE + "Volunteer", CAFE + "Nowhere"], cafe.schema) == []
+
+
+CREWS = """
+@prefix : <http://crews.example/> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+:s1 a :Ship ; rdfs:label "Heron" ; :pilot :p1 ; :owner :p1 .
+:s2 a :Ship ; rdfs:label "Tern" ; :owner :p2 .
+:p1 a :Pilot , :Person ; rdfs:label "Ada Lunde" .
+:p2 a :Person ; rdfs:label "Per Moe" .
+"""
+
+
+def test_a_class_that_everything_there_has_need_not_be_said(encoder: OnnxEncoder) -> None:
+    """A property to instances that all have two classes needs neither; one to instances of which not all have it needs it."""
+    store = store_of(CREWS)
+    engine = engine_of(store, encoder)
+    needs = {
+        (e.property.rpartition("/")[2], e.object_class.rpartition("/")[2]): not engine.schema.reaches_only_target(
+            Step(e, False)
+        )
+        for e in engine.schema.edges
+    }
+    assert needs == {
+        ("pilot", "Pilot"): False, ("pilot", "Person"): False, ("owner", "Person"): False, ("owner", "Pilot"): True,
+    }  # fmt: skip
+    assert answer(engine, store, "Which ships have no pilot?") == [("Tern",)]
