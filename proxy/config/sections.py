@@ -219,7 +219,7 @@ class NlSettings(Struct, frozen=True, kw_only=True):
     correct_above: Fraction = 0.5
     corrections: Count = 0
     execution_feedback: bool = True
-    abstain_below: Fraction = 0.05
+    abstain_below: Fraction = 0.2
     lacking_above: Fraction = 0.6
     memory: AnyPath = "var/memory"
     row_limit: Positive = 10_000
