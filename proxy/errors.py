@@ -65,12 +65,20 @@ class MalformedRequest(RequestError):
 
 
 class MalformedQuery(RequestError):
-    """The text is not SPARQL. *line* and *column* count from 1; None where the parser cannot tell."""
+    """The text is not SPARQL, or nobody here can tell. *line* and *column* count from 1; None where the parser cannot tell.
 
-    def __init__(self, message: str, *, line: int | None = None, column: int | None = None) -> None:
-        super().__init__(message)
+    *message* is without the place, which ``str(error)`` begins with. *reason*: ``syntax``: it is not SPARQL 1.1; ``size``: too
+    large or too deeply nested to be read; ``internal``: the parser failed, a bug of ours. The last two may be SPARQL.
+    """
+
+    def __init__(
+        self, message: str, *, line: int | None = None, column: int | None = None, reason: str = "syntax"
+    ) -> None:
+        super().__init__(message if line is None else f"line {line}, column {column}: {message}")
+        self.message = message
         self.line = line
         self.column = column
+        self.reason = reason
 
 
 class NotAcceptable(RequestError):

@@ -18,6 +18,10 @@ import structlog
 from proxy.config import LogSettings
 
 EVENTS: Mapping[str, str] = {
+    "analysis_failed": (
+        "A bug of ours: the analysis of a query failed, and it went on as one that cannot be analysed; once for each text. "
+        "stage (parse, policy, check), query (digest of its text), error (class of the exception), trace"
+    ),
     "circuit_changed": "The circuit breaker of a dataset opened, tries again, or closed. dataset, state, reason",
     "config_refused": "The configuration was read again and cannot be used; the one in effect stays. error",
     "config_reloaded": "The server goes on with another configuration. changed",

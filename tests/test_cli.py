@@ -207,6 +207,36 @@ def test_check_reads_standard_input(graph, capsys, monkeypatch, query, code, las
     assert capsys.readouterr().out.splitlines()[-1] == last
 
 
+def test_check_says_what_is_too_large_to_analyse(graph, capsys, monkeypatch):
+    """It passes, as it does on its way to the backend, and why nothing was found is a finding."""
+    large = "SELECT * { VALUES ?x { " + "1 " * 600_000 + "} }"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(large))
+    assert main(["check", "--load", graph]) == 0
+    shown = capsys.readouterr().out
+    assert "too large to analyse: 1,200,026 characters" in shown
+    assert shown.endswith("\npass: not analysed, it would be forwarded\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT * " + "{" * 10_000 + "}" * 10_000))
+    assert main(["check", "--load", graph, "--format", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    [finding] = said["findings"]
+    assert said["verdict"] == "pass" and finding["severity"] == "not-analysed" and finding["rule"] == "size"
+    assert (finding["line"], finding["column"]) == (1, 51) and "nested" in finding["message"]
+
+
+@pytest.mark.parametrize("part", ["proxy.query.parse.OperationParser", "proxy.validation.check.required"])
+def test_check_outlives_a_failure_of_its_own(graph, capsys, monkeypatch, part):
+    """A bug of ours is a finding and a line on stderr, and refuses nothing."""
+
+    def broken(*args, **more):
+        raise KeyError
+
+    monkeypatch.setattr(part, broken)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT * { ?s ?p ?o }"))
+    assert main(["check", "--load", graph]) == 0
+    shown = capsys.readouterr()
+    assert "unforeseen failure" in shown.out and "analysis_failed" in shown.err + shown.out
+
+
 def test_check_does_not_judge_updates(graph, capsys, monkeypatch):
     """It says so, with exit code 2."""
     monkeypatch.setattr(sys, "stdin", io.StringIO("CLEAR ALL"))

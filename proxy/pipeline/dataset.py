@@ -22,6 +22,7 @@ from proxy.errors import BackendBusy, BackendError, ProxyError
 from proxy.pipeline.gateway import Gateway
 from proxy.pipeline.metrics import QuestionMetrics
 from proxy.pipeline.own import OwnQueries
+from proxy.pipeline.unforeseen import Failures
 
 if TYPE_CHECKING:
     from proxy.config import Config
@@ -144,6 +145,7 @@ class Dataset:
     _is_urgent: bool = False
     builds: int = 0
     counters: Counters = field(default_factory=Counters)
+    failures: Failures = field(default_factory=Failures)
     questions: QuestionMetrics = field(default_factory=QuestionMetrics)
     gateway: Gateway = field(default_factory=lambda: UNMADE)
     notify: Notify | None = None

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from proxy.errors import Abstained, MalformedRequest, ModelError
 from proxy.index.normalise import normalise
+from proxy.index.support import SupportIndex
 from proxy.nl.engine import Proposal, QuestionEngine
 from proxy.nl.enumerate import Candidate
 from proxy.nl.memory import Memory, Recalled
@@ -95,7 +96,7 @@ async def translate(
     memory = keeper.memory if keeper is not None else None
     proposal = await _propose(engine, question, settings.timeout_s, told, memory)
     account = proposal.account
-    if memory is not None and (known := memory.recall(question.text, proposal.understanding.mentions, index)) is not None:
+    if memory is not None and (known := _recall(memory, question, proposal, index, dataset)) is not None:
         return await _recalled(known, dataset, question, vet, told, account)
     rejected = keeper.rejected if keeper is not None else frozenset()
     if rejected:
@@ -109,7 +110,7 @@ async def translate(
         proposed = time.perf_counter()
     if not settings.execution_feedback:
         switches = replace(switches, execution_feedback=False)
-    contest = Contest(question, index, dataset.trying, engine.gates, settings.row_limit, switches, vet)
+    contest = Contest(question, index, dataset.trying, engine.gates, settings.row_limit, switches, vet, dataset.failures)
     timeout_s = min(CANDIDATE_MOST_S, max(0.5, deadline - proposed))
     await contest.enter(proposal.candidates, wanted=settings.execute, timeout_s=timeout_s)
     executed = time.perf_counter()
@@ -169,6 +170,16 @@ def _given(found: Correction, contest: Contest, account: dict[str, Any], *, leas
     rows = found.entry.rows
     status = "unexecuted" if rows is None else "ok" if rows else "empty"
     return Translation(chosen.sparql, risk, status, account, contest.calls)
+
+
+def _recall(
+    memory: Memory, question: Question, proposal: Proposal, index: SupportIndex, dataset: Dataset
+) -> Recalled | None:
+    try:
+        return memory.recall(question.text, proposal.understanding.mentions, index)
+    except Exception as error:  # it checks what it recalls: a bug there costs the memory, not the answer; see unforeseen.py
+        dataset.failures.note(question.text, "check", error)
+        return None
 
 
 async def _recalled(

@@ -2,7 +2,7 @@
 
 Two rules outrank the rest. What cannot be parsed is forwarded where the policy can still be guaranteed: the backend is the
 judge of its dialect. What is proved empty is only acted on when the live graph agrees: a stale index costs a proof, never an
-answer.
+answer. A failure of our own analysis makes a query one that cannot be parsed, or that was not checked; never an error.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from proxy.errors import (
     MalformedRequest,
     OperationForbidden,
     PluginError,
+    ProxyError,
     QueryRejected,
     RequestError,
 )
@@ -31,15 +32,16 @@ from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.filtered import BodyFilters, FilteredResponse, HurriedResponse, out_of_time
 from proxy.pipeline.gateway import in_doubt
 from proxy.pipeline.stack import stack_guard
+from proxy.pipeline.unforeseen import unreadable
 from proxy.pipeline.variables import solution_variables
 from proxy.query.effort import TooMuchEffort, limited
 from proxy.query.keywords import holds_keyword
 from proxy.query.model import ParsedOperation, ParsedQuery, ParsedUpdate, QueryForm
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
-from proxy.query.parse import is_beyond_limits, parse
+from proxy.query.parse import parse
 from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed, require_local_graphs
 from proxy.query.touched import touched_properties
-from proxy.validation.finding import Finding, Severity
+from proxy.validation.finding import Finding, Severity, not_checked
 
 if TYPE_CHECKING:
     from proxy.index.support import SupportIndex
@@ -51,6 +53,8 @@ LONG_TEXT = 2 * 1024
 """Characters; a longer text is parsed in a worker thread: hostile ones of this length take up to 5 ms."""
 EFFORT_HERE = 1_000
 """Units (query/effort.py); a check that takes more is made in a worker thread."""
+UNCHECKED_INTERNAL = b"unchecked;reason=internal"
+_FAILED = "an unforeseen failure of Sparlance; its log tells where"
 _PRESENTATION = frozenset(["format", "output", "results", "action", "send", "timeout", "callback", "queryLn"])
 """Parameters about how an answer is given, not about which solutions there are."""
 _READ_METHODS = frozenset(["GET", "HEAD"])
@@ -194,7 +198,7 @@ class SparqlPath:
             return None
         self._parse_into(exchange, operation)
         if exchange.parsed is not None:
-            self._require_allowed(exchange.parsed, operation)
+            self._require_allowed(exchange, operation)
             handling = prefer or Handling(self._validation.policy)
             index = self._index_for(exchange, request.headers, handling)
             is_judged = index is not None or self.dataset.index is None
@@ -206,7 +210,11 @@ class SparqlPath:
                     return None
                 exchange.findings = found
                 exchange.timings_ms["validate"] = (time.perf_counter() - started) * 1000
-                if self._proof(exchange, operation, index, handling) is not None:
+                try:
+                    proof = self._proof(exchange, operation, index, handling)
+                except Exception:  # ``run`` comes to it again, and passes the query on
+                    return None
+                if proof is not None:
                     return None  # the live graph must agree
             if is_judged and not exchange.findings and not exchange.added_headers:
                 self._remember_passed(operation, exchange.parsed)
@@ -248,11 +256,16 @@ class SparqlPath:
         """Say what the index finds in a query, running nothing; None without an index.
 
         Raises:
-            MalformedQuery: it cannot be parsed. MalformedRequest: it is an update.
+            MalformedQuery: it is not SPARQL. MalformedRequest: it is an update.
         """
         text = operation.text
-        await self._parse_elsewhere(text)
-        parsed = await asyncio.to_thread(self._parse, text) if len(text) > CACHED_TEXT_LIMIT else self._parse(text)
+        try:
+            await self._parse_elsewhere(text)
+            parsed = await asyncio.to_thread(self._parse, text) if len(text) > CACHED_TEXT_LIMIT else self._parse(text)
+        except MalformedQuery as error:
+            if error.reason == "syntax":
+                raise
+            return (not_checked(error.reason, error.message, line=error.line, column=error.column),)
         if not isinstance(parsed, ParsedQuery):
             raise MalformedRequest("an update has nothing to check: only queries can be proved empty")
         index = self.dataset.index
@@ -311,7 +324,7 @@ class SparqlPath:
             await self.hooks.query(exchange)
             operation = exchange.operation or operation
         if exchange.parsed is not None:
-            self._require_allowed(exchange.parsed, operation)
+            self._require_allowed(exchange, operation)
         return operation
 
     def _parse_into(self, exchange: Exchange, operation: SparqlOperation) -> None:
@@ -321,13 +334,30 @@ class SparqlPath:
             exchange.parsed = self._recall(operation.text) or self._parse(operation.text)
         except MalformedQuery as error:
             self._require_harmless(operation, error)
-            exchange.verdict = "unparsed"
-            if self.dataset.index is not None and operation.kind is OperationKind.QUERY:
-                reason = b"size" if is_beyond_limits(error) else b"syntax"
-                exchange.added_headers.append((b"sparlance-validation", b"unchecked;reason=" + reason))
+            self._pass_unparsed(exchange, operation, error)
         exchange.timings_ms["parse"] = (time.perf_counter() - started) * 1000
 
-    def _require_allowed(self, parsed: ParsedOperation, operation: SparqlOperation) -> None:
+    def _pass_unparsed(self, exchange: Exchange, operation: SparqlOperation, error: MalformedQuery) -> None:
+        exchange.verdict = "unparsed"
+        if self.dataset.index is not None and operation.kind is OperationKind.QUERY:
+            reason = error.reason.encode("ascii")
+            exchange.added_headers.append((b"sparlance-validation", b"unchecked;reason=" + reason))
+
+    def _require_allowed(self, exchange: Exchange, operation: SparqlOperation) -> None:
+        """Hold ``exchange.parsed`` to the policy; where a bug of ours prevents it, its text, as if it could not be parsed."""
+        parsed = exchange.parsed
+        assert parsed is not None
+        try:
+            self._require_parsed_allowed(parsed, operation)
+        except RequestError:
+            raise
+        except Exception as error:  # unknown is not allowed: the rules for text that nobody can read are the stricter ones
+            self.dataset.failures.note(operation.text, "policy", error)
+            exchange.parsed, unread = None, unreadable()
+            self._require_harmless(operation, unread)
+            self._pass_unparsed(exchange, operation, unread)
+
+    def _require_parsed_allowed(self, parsed: ParsedOperation, operation: SparqlOperation) -> None:
         key = operation.text, operation.kind
         if self._allowed.get(key) is parsed:
             return  # this very tree was judged before
@@ -371,13 +401,19 @@ class SparqlPath:
         else:
             self._parsed.move_to_end(text)
         if isinstance(known, MalformedQuery):
-            raise MalformedQuery(str(known), line=known.line, column=known.column)
+            raise MalformedQuery(known.message, line=known.line, column=known.column, reason=known.reason)
         return known
 
     def _parse_now(self, text: str) -> ParsedOperation:
         if self._guard is not None:
             self._guard(text)
-        return parse(text, prefixes=self.dataset.backend.prefixes)
+        try:
+            return parse(text, prefixes=self.dataset.backend.prefixes)
+        except MalformedQuery:
+            raise
+        except Exception as error:  # a bug of ours must not cost an answer; see unforeseen.py
+            self.dataset.failures.note(text, "parse", error)
+        raise unreadable()  # out here, so that what is remembered holds no frames
 
     def _require_harmless(self, operation: SparqlOperation, error: MalformedQuery) -> None:
         """Let an unparsable text pass only if no rule of the policy could apply to it."""
@@ -413,9 +449,23 @@ class SparqlPath:
         self, exchange: Exchange, operation: SparqlOperation, headers: Headers, prefer: Handling | None
     ) -> EmptyAnswer | None:
         handling = prefer or Handling(self._validation.policy)
-        index, parsed = self._index_for(exchange, headers, handling), exchange.parsed
+        index = self._index_for(exchange, headers, handling)
         if index is None:
             return None
+        try:
+            return await self._act_on_proof(exchange, operation, index, handling)
+        except ProxyError:
+            raise
+        except Exception as error:  # as above
+            self.dataset.failures.note(operation.text, "check", error)
+            exchange.findings = ()
+            exchange.added_headers.append((b"sparlance-validation", UNCHECKED_INTERNAL))
+            return None
+
+    async def _act_on_proof(
+        self, exchange: Exchange, operation: SparqlOperation, index: SupportIndex, handling: Handling
+    ) -> EmptyAnswer | None:
+        parsed = exchange.parsed
         assert isinstance(parsed, ParsedQuery)
         started = time.perf_counter()
         exchange.findings = findings = await self._check(operation, parsed, index)
@@ -432,9 +482,10 @@ class SparqlPath:
             exchange.verdict = "reject"
             message = f"the query can have no solutions: {proof.message}"
             raise QueryRejected(message, findings=findings, epoch=index.epoch)
+        answer = EmptyAnswer(parsed.form, solution_variables(parsed))
         exchange.added_headers.append((b"sparlance-validation", summarise(findings)))
         exchange.added_headers.append((b"sparlance-epoch", b"%d" % index.epoch))
-        return EmptyAnswer(parsed.form, solution_variables(parsed))
+        return answer
 
     def _index_for(self, exchange: Exchange, headers: Headers, handling: Handling) -> SupportIndex | None:
         """The index that may judge ``exchange.parsed``; None: there is none, or none that may."""
@@ -462,6 +513,9 @@ class SparqlPath:
         if not findings:
             return None
         assert isinstance(parsed, ParsedQuery)
+        if findings[0].rule == "internal":
+            exchange.added_headers.append((b"sparlance-validation", UNCHECKED_INTERNAL))
+            return None
         proofs = [f for f in findings if f.severity is Severity.PROVED_EMPTY and f.confirmation is not None]
         if not proofs or handling is Handling.ANNOTATE or not may_be_refused(parsed):
             exchange.added_headers.append((b"sparlance-validation", summarise(findings)))
@@ -501,14 +555,20 @@ class SparqlPath:
     def _find(self, operation: SparqlOperation, parsed: ParsedQuery, index: SupportIndex) -> tuple[Finding, ...]:
         from proxy.validation.check import check  # late: a proxy without an index needs no arrays
 
-        return check(
-            parsed,
-            index,
-            values=self.dataset.values,
-            dataset=operation.dataset,
-            parameters=operation.parameters,
-            fetches_graphs=self.dataset.backend.fetches_graphs,
-        )
+        try:
+            return check(
+                parsed,
+                index,
+                values=self.dataset.values,
+                dataset=operation.dataset,
+                parameters=operation.parameters,
+                fetches_graphs=self.dataset.backend.fetches_graphs,
+            )
+        except TooMuchEffort:
+            raise
+        except Exception as error:  # as above
+            self.dataset.failures.note(operation.text, "check", error)
+            return (not_checked("internal", _FAILED),)
 
     async def _is_confirmed(self, exchange: Exchange, proof: Finding, operation: SparqlOperation) -> bool:
         """Ask the live graph whether the contradicted part is empty there too, under the client's own graph parameters."""

@@ -13,6 +13,7 @@ from proxy.pipeline.dataset import BuildState, Dataset
 from proxy.pipeline.limits import ClientLimits
 from proxy.pipeline.metrics import BOUNDS_S, RISK_BOUNDS, Metrics, QuestionMetrics
 from proxy.pipeline.shared_limits import SharedLimits
+from proxy.pipeline.unforeseen import STAGES
 from proxy.plugin.chain import LoadedPlugin
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -228,6 +229,12 @@ def _index(page: _Page, datasets: Sequence[Dataset]) -> None:
     stale = [({"dataset": d.name}, float(d.is_stale)) for d in datasets]
     page.add("index_stale", "gauge", "1 if the data are known to have changed.", stale)
     counters = [({"dataset": d.name}, d.counters) for d in datasets]
+    page.add(
+        "analysis_failures_total",
+        "counter",
+        "Queries at whose analysis Sparlance failed (event analysis_failed), by stage.",
+        [({"dataset": d.name, "stage": stage}, d.failures.counts[stage]) for d in datasets for stage in STAGES],
+    )
     outcomes = ("confirmed", "contradicted", "unconfirmed")
     page.add(
         "proofs_total",

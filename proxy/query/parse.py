@@ -34,11 +34,6 @@ QLEVER_PREFIXES: Mapping[str, str] = {"ql": "http://qlever.cs.uni-freiburg.de/bu
 _NONE: Mapping[str, str] = {}
 
 
-def is_beyond_limits(error: MalformedQuery) -> bool:
-    """Whether a text is too large or too deeply nested to be read here, and may be SPARQL all the same."""
-    return " to analyse" in str(error)
-
-
 def parse(text: str, *, prefixes: Mapping[str, str] = _NONE) -> ParsedOperation:
     """Read one query or update request.
 
@@ -53,4 +48,4 @@ def parse(text: str, *, prefixes: Mapping[str, str] = _NONE) -> ParsedOperation:
     try:
         return OperationParser(text, prefixes).operation()
     except RecursionError:  # the limit of depth leaves room, unless the caller has used it up
-        raise MalformedQuery("too deeply nested to analyse") from None
+        raise MalformedQuery("too deeply nested to analyse", reason="size") from None

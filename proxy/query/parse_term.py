@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urljoin
 
-from proxy.errors import MalformedQuery
 from proxy.query.model import Term, TripleTerm, is_relative
 from proxy.query.parse_tokens import Tokens, unescape_local, unescape_string
 from proxy.query.term import RDF, RDF_LANG_STRING, RDF_TYPE, XSD, Iri, Literal, Variable
@@ -77,10 +76,7 @@ class TermParser(Tokens):
         if namespace is None:
             namespace = self._predeclared.get(prefix)
             if namespace is None:
-                line, column = self.position(self.starts[self.at])
-                raise MalformedQuery(
-                    f"line {line}, column {column}: prefix {prefix}: is not declared", line=line, column=column
-                )
+                raise self._error_at(self.starts[self.at], f"prefix {prefix}: is not declared")
         self.at += 1
         return Iri(namespace + unescape_local(local))
 

@@ -126,7 +126,8 @@ class Tokens:
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_CHARACTERS:
-            raise MalformedQuery(f"too large to analyse: {len(text):,} characters, more than {MAX_CHARACTERS:,}")
+            size = f"{len(text):,} characters, more than {MAX_CHARACTERS:,}"
+            raise MalformedQuery(f"too large to analyse: {size}", reason="size")
         self.text, self._shifts = expand_codepoints(text)
         self._line_starts: list[int] | None = None
         self.kinds: list[str] = []
@@ -156,7 +157,7 @@ class Tokens:
             starts.append(at)
             ends.append(m.end(m.lastgroup))
             if len(ends) > MAX_TOKENS:
-                raise MalformedQuery(f"too large to analyse: more than {MAX_TOKENS:,} tokens")
+                raise MalformedQuery(f"too large to analyse: more than {MAX_TOKENS:,} tokens", reason="size")
             at = m.end()
         if at < length:
             raise self._error_at(at, f"{text[at]!r} starts no token")
@@ -187,9 +188,9 @@ class Tokens:
         words = self.text[start : min(end, start + _MAX_SPAN)] if text is None else text
         return Span(self._original(start) if self._shifts else start, line, column, words)
 
-    def _error_at(self, offset: int, message: str) -> MalformedQuery:
+    def _error_at(self, offset: int, message: str, reason: str = "syntax") -> MalformedQuery:
         line, column = self.position(offset)
-        return MalformedQuery(f"line {line}, column {column}: {message}", line=line, column=column)
+        return MalformedQuery(message, line=line, column=column, reason=reason)
 
     # -- taking tokens
 
@@ -198,7 +199,7 @@ class Tokens:
         return self.kinds[self.at]
 
     def error(self, expected: str) -> MalformedQuery:
-        found = self.values[self.at][:40] or "the end"
+        found = self.text[self.starts[self.at] : self.ends[self.at]][:40] or "the end"
         return self._error_at(self.starts[self.at], f"expected {expected}, found {found}")
 
     def fail(self, message: str) -> MalformedQuery:
@@ -241,7 +242,8 @@ class Tokens:
         """
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise self._error_at(self.starts[self.at], f"too deeply nested to analyse: more than {MAX_DEPTH} levels")
+            message = f"too deeply nested to analyse: more than {MAX_DEPTH} levels"
+            raise self._error_at(self.starts[self.at], message, "size")
 
 
 def joined(parts: Sequence[str]) -> str:

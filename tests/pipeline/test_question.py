@@ -265,3 +265,23 @@ def test_a_model_has_a_say_and_the_account_tells(encoder: OnnxEncoder) -> None:
     assert (broken.query, broken.account["scorer"]["state"]) == (plain.query, "failed")
     judged = ask(other)
     assert (judged.account["words"], judged.account["scorer"]["state"]) == (other, "judged")
+
+
+def test_a_candidate_whose_check_fails_is_not_validated(encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug of the validator costs its findings, not the answer; it is counted."""
+
+    def broken(*args: object, **more: object) -> None:
+        raise KeyError("http://bikes.example/terms/price")
+
+    monkeypatch.setattr("proxy.pipeline.contest.check", broken)
+    monkeypatch.setattr("proxy.nl.memory.check", broken)
+    failures = []
+
+    async def act(dataset: Dataset) -> Translation:
+        found = await translate(Question("What is the price of the Mule?"), dataset)
+        failures.append(dict(dataset.failures.counts))
+        return found
+
+    found = run(encoder, act)
+    assert found.status == "ok" and "Mule" in found.query and found.account["findings"] == []
+    assert failures[0].keys() == {"check"}
