@@ -76,6 +76,8 @@ def test_every_key_says_why():
         ("[backend]\nurl = 'http://a'\nload = ['a.nt']\n", "backend.load", ["backend.url"]),
         ("[backend]\nkind = 'graphdb'\nurl = 'http://a'\n", "backend.repository", ["GraphDB"]),
         ("[index]\nenabled = 1\n", "index.enabled", ["true or false"]),
+        ("[index]\nclass_predicate = 'rdf:type >'\n", "index.class_predicate", ["rdf:type >", '"auto"']),
+        ("[index]\nclass_predicate = 'type'\n", "index.class_predicate", ["type", '"auto"']),
         ("[nl]\nabstain_below = 1.5\n", "nl.abstain_below", ["1.5", "up to 1"]),
         ("[plugins]\noptions = []\n", "plugins.options", ["unknown key"]),
         ("[plugins]\nenabled = ['a', 'a']\n", "plugins.enabled", ["once"]),
@@ -179,6 +181,13 @@ def test_every_setting_that_names_a_file_or_folder_starts_at_the_file(tmp_path):
         section, _, name = key.partition(".")
         config = load_config(write(tmp_path, f'[{section}]\n{name} = "mine"\n'))
         assert getattr(getattr(config, section), name) == str(tmp_path / "mine"), key
+
+
+def test_a_tilde_is_the_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    config = load_config(write(tmp_path, "[index]\ndirectory = '~/x'\n[backend]\nload = ['~/a.ttl', 'b~.ttl']\n"))
+    assert config.index.directory == str(tmp_path / "home" / "x")
+    assert config.backend.load == (str(tmp_path / "home" / "a.ttl"), str(tmp_path / "b~.ttl"))
 
 
 def test_tables_of_plugins_are_kept_as_they_are(tmp_path):

@@ -231,7 +231,8 @@ def test_a_replica_that_is_killed_costs_its_open_connections(site):
     for thread in threads:
         thread.join(10)
     assert wrong == []
-    assert len(failed) <= len(threads)
+    # What each had in hand, and perhaps once more: the front may find another kept connection to the dead one.
+    assert len(failed) <= 2 * len(threads)
     assert site.index(victim)["builds"] == 0
 
 

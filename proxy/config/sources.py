@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -52,10 +53,15 @@ def from_file(tables: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Mapp
 
 
 def resolve(values: dict[str, Any], folder: Path) -> None:
-    """Make the paths of a file relative to that file, so that it means the same wherever the command is started."""
+    """Make the paths of a file relative to that file, so that it means the same wherever the command is started; ``~`` is the
+    home of whoever starts it."""
+
+    def absolute(path: str) -> str:
+        return str(folder / os.path.expanduser(path))
+
     for key in paths() & values.keys():
         value = values[key]
-        values[key] = tuple(str(folder / each) for each in value) if isinstance(value, tuple) else value and str(folder / value)
+        values[key] = tuple(map(absolute, value)) if isinstance(value, tuple) else value and absolute(value)
 
 
 def tables_of_datasets(tables: Any) -> dict[str, dict[str, Any]]:

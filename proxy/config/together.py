@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 
 from proxy.config.converting import show
 from proxy.config.sections import Config
 from proxy.config.sources import PREFIX, variable_of
 from proxy.errors import ConfigError
+
+_IRI = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>"{}|^`\\]+')
 
 
 def check_together(config: Config) -> None:
@@ -28,6 +31,9 @@ def check_together(config: Config) -> None:
     if backend.client_authorization == "replace" and not backend.authorization:
         variable = variable_of("backend.authorization")
         raise ConfigError("backend.client_authorization", f'found "replace"; accepted: only with the variable {variable} set')
+    if config.index.class_predicate != "auto" and not _IRI.fullmatch(config.index.class_predicate):
+        accepted = 'an IRI, without angle brackets, or "auto"'
+        raise ConfigError("index.class_predicate", f"found {show(config.index.class_predicate)}; accepted: {accepted}")
     _check_load(config)
     if len(set(config.plugins.enabled)) < len(config.plugins.enabled):
         raise ConfigError("plugins.enabled", f"found {show(config.plugins.enabled)}; accepted: each plugin once")
