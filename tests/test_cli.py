@@ -223,6 +223,49 @@ def test_check_says_what_is_too_large_to_analyse(graph, capsys, monkeypatch):
     assert (finding["line"], finding["column"]) == (1, 51) and "nested" in finding["message"]
 
 
+HOSTILE = {
+    "values": "SELECT * { VALUES ?x { " + "<http://e/a> " * 800_000 + "} }",
+    "nesting": "SELECT * " + "{" * 10_000 + "}" * 10_000,
+    "brackets": "SELECT * { ?s ?p ?o FILTER(" + "(" * 10_000 + "1" + ")" * 10_000 + ") }",
+    "patterns": "SELECT * { " + "?s ?p ?o . " * 100_000 + "}",
+    "a number": "SELECT * { ?s <http://e.example/wheels> ?n FILTER(?n > " + "9" * 100_000 + ") }",
+    "a limit": "SELECT * { ?s ?p ?o } LIMIT " + "9" * 100_000,
+    "an IRI": "SELECT * { <http://e/" + "x" * 500_000 + "> ?p ?o }",
+    "a name": "SELECT * { ?" + "x" * 500_000 + " <http://e/none> ?o }",
+    "parts": "SELECT * { ?x a <http://e.example/Mill> " + "OPTIONAL { ?x <http://e.example/no> ?y } " * 3_000 + "}",
+    "NUL": "SELECT * { ?s ?p \x00 }",
+    "BOM": "\ufeffSELECT * { ?s ?p ?o }",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_check_of_hostile_text_is_short_and_clear(graph, capsys, monkeypatch, text):
+    """A verdict as the last line, a bounded text before it, no traceback."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert main(["check", "--load", graph]) in (0, 1)
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[-1].split(":")[0] in ("pass", "reject") and len(shown.out) < 50_000
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize("text", ["", " \n", "# nothing"])
+def test_check_of_nothing_says_so(graph, capsys, monkeypatch, text):
+    """Not that it is an update."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    assert main(["check", "--load", graph]) == 2
+    assert "there is no query in the text" in capsys.readouterr().err
+
+
+def test_check_of_bytes_that_are_no_text(graph, tmp_path, capsys, monkeypatch):
+    """By a file, and by standard input, which some locales read as halves of surrogate pairs."""
+    (tmp_path / "q.rq").write_bytes(b'ASK { ?s ?p "\xed\xa0\x80" }')
+    assert main(["check", "q.rq", "--load", graph]) == 2
+    assert "q.rq: it is not UTF-8" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.StringIO('ASK { ?s ?p "\udcff" }'))
+    assert main(["check", "-", "--load", graph]) == 2
+    assert "standard input: it is not UTF-8" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("part", ["proxy.query.parse.OperationParser", "proxy.validation.check.required"])
 def test_check_outlives_a_failure_of_its_own(graph, capsys, monkeypatch, part):
     """A bug of ours is a finding and a line on stderr, and refuses nothing."""

@@ -127,9 +127,13 @@ def _index_verify(parsed: argparse.Namespace) -> int:
 
 
 def _read(file: str) -> str:
-    if file == "-":
-        return sys.stdin.read()
     try:
+        if file == "-":
+            text = sys.stdin.read()
+            text.encode("utf-8")  # in some locales what is not UTF-8 is read as halves of surrogate pairs
+            return text
         return Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
+    except UnicodeError as exc:
+        raise ProxyError(f"cannot read {'standard input' if file == '-' else file}: it is not UTF-8") from exc
+    except OSError as exc:
         raise ProxyError(f"cannot read {file}: {getattr(exc, 'strerror', None) or exc}") from exc

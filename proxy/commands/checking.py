@@ -29,7 +29,7 @@ def check(config: Config, text: str, *, as_json: bool) -> int:
     What is too large to be analysed, or where the analysis fails, passes: as a request it would be forwarded.
     """
     require_source(config)
-    from proxy.query.model import ParsedQuery
+    from proxy.query.model import ParsedQuery, ParsedUpdate
     from proxy.query.parse import parse
     from proxy.validation.finding import not_checked
 
@@ -46,6 +46,8 @@ def check(config: Config, text: str, *, as_json: bool) -> int:
         Failures().note(text, "parse", error)
         _print_findings([not_checked("internal", _FAILED)], as_json=as_json, verdict="pass")
         return DONE
+    if isinstance(parsed, ParsedUpdate) and not parsed.operations:
+        raise ProxyError("there is no query in the text")
     if not isinstance(parsed, ParsedQuery):
         raise ProxyError("this is an update; only a query can be checked against the graph")
     return asyncio.run(_check(config, text, parsed, as_json=as_json))

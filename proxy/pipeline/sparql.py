@@ -41,7 +41,7 @@ from proxy.query.operation import DatasetDescription, OperationKind, SparqlOpera
 from proxy.query.parse import parse
 from proxy.query.policy import holds_service_keyword, holds_update_keywords, require_allowed, require_local_graphs
 from proxy.query.touched import touched_properties
-from proxy.validation.finding import Finding, Severity, not_checked
+from proxy.validation.finding import Finding, Severity, not_checked, worst_first
 
 if TYPE_CHECKING:
     from proxy.index.support import SupportIndex
@@ -53,6 +53,8 @@ LONG_TEXT = 2 * 1024
 """Characters; a longer text is parsed in a worker thread: hostile ones of this length take up to 5 ms."""
 EFFORT_HERE = 1_000
 """Units (query/effort.py); a check that takes more is made in a worker thread."""
+SUMMARISED_MOST = 10
+"""Findings in the field ``Sparlance-Validation``."""
 UNCHECKED_INTERNAL = b"unchecked;reason=internal"
 _FAILED = "an unforeseen failure of Sparlance; its log tells where"
 _PRESENTATION = frozenset(["format", "output", "results", "action", "send", "timeout", "callback", "queryLn"])
@@ -266,6 +268,8 @@ class SparqlPath:
             if error.reason == "syntax":
                 raise
             return (not_checked(error.reason, error.message, line=error.line, column=error.column),)
+        if isinstance(parsed, ParsedUpdate) and not parsed.operations:
+            raise MalformedRequest("there is no query in the text")
         if not isinstance(parsed, ParsedQuery):
             raise MalformedRequest("an update has nothing to check: only queries can be proved empty")
         index = self.dataset.index
@@ -685,8 +689,18 @@ def rewritten(request: BackendRequest, operation: SparqlOperation, *, path: str)
 
 
 def summarise(findings: Sequence[Finding]) -> bytes:
-    """Findings as a structured field: a list of tokens with parameters (RFC 9651); at most ten."""
-    shown = [f"{f.severity};line={f.line};column={f.column}" + (f";rule={f.rule}" if f.rule else "") for f in findings[:10]]
+    """Findings as a structured field: a list of tokens with parameters (RFC 9651).
+
+    Of more than ten the worst, then what was not analysed or listed, then ``more;count=`` of those left out here.
+    """
+    listed = list(findings)
+    if len(listed) > SUMMARISED_MOST:
+        about = [f for f in listed if f.severity is Severity.NOT_ANALYSED][:SUMMARISED_MOST]
+        rest = [f for f in listed if f.severity is not Severity.NOT_ANALYSED]
+        listed = worst_first(rest)[: SUMMARISED_MOST - len(about)] + about
+    shown = [f"{f.severity};line={f.line};column={f.column}" + (f";rule={f.rule}" if f.rule else "") for f in listed]
+    if left := len(findings) - len(listed):
+        shown.append(f"more;count={left}")
     return ", ".join(shown).encode("ascii", "replace")
 
 

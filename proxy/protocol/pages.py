@@ -20,7 +20,7 @@ from proxy.protocol.middleware import EXCHANGE
 from proxy.protocol.openapi import describe_api
 from proxy.protocol.problems import describe_finding
 from proxy.protocol.questions import QuestionAnswers
-from proxy.protocol.request import read_operation, split_media_type
+from proxy.protocol.request import FORM, SPARQL_QUERY, read_operation, read_parameters, split_media_type
 from proxy.query.operation import OperationKind, Question, SparqlOperation
 from proxy.validation.finding import Severity
 
@@ -28,6 +28,10 @@ Page = Callable[[Request], Awaitable[Response]]
 _OF_THE_DATA = frozenset(["/-/index", "/-/ttql", "/-/check"])
 """Pages that tell what is in the graph, so that a plugin may keep them from somebody."""
 NO_STORE = {"cache-control": "no-store"}
+CHECK_TAKES = (
+    "a query is wanted: its text as the body, with Content-Type: application/sparql-query or none, or query= in a form "
+    "(curl -d sends a form unless it is told another type)"
+)
 
 
 class Reloaded(Protocol):
@@ -152,8 +156,15 @@ class Pages:
         headers = request.scope["headers"]
         body = await read_body(headers, request.receive, limit_bytes=self._limit)
         content_type = request.headers.get("content-type")
-        if split_media_type(content_type)[0] in (None, "text/plain"):
+        media = split_media_type(content_type)[0]
+        if media in (None, "text/plain"):
             content_type = "application/sparql-query"
+        elif media == FORM:
+            given = (*read_parameters(request.scope["query_string"], "the query string"), *read_parameters(body, "the form"))
+            if all(name != "query" for name, _ in given):
+                raise MalformedRequest(f"the form has no query=; {CHECK_TAKES}")
+        elif media != SPARQL_QUERY:
+            raise UnsupportedMediaType(f"{media}; {CHECK_TAKES}")
         operation = read_operation(
             method="POST",
             query_string=request.scope["query_string"],
@@ -162,7 +173,7 @@ class Pages:
             expected=OperationKind.QUERY,
         )
         if not isinstance(operation, SparqlOperation):
-            raise UnsupportedMediaType("a query is wanted: its text as the body, or query= in a form")
+            raise UnsupportedMediaType(CHECK_TAKES)
         path = self._path(request)
         findings = await path.check(operation)
         is_rejected = any(f.severity is Severity.PROVED_EMPTY for f in findings or ())

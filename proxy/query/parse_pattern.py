@@ -192,7 +192,7 @@ class PatternParser(ExpressionParser):
         while True:
             verb_start = self.starts[self.at]
             if not self._starts_verb(with_paths):
-                raise self.error("a property")
+                raise self.error_of_term("a property")
             predicate: Variable | PropertyPath
             if self.kind == "VAR":
                 predicate = self.variable()

@@ -88,7 +88,7 @@ class TermParser(Tokens):
         """iri ::= IRIREF | PrefixedName"""
         kind = self.kinds[self.at]
         if kind != "IRI" and kind != "PNAME":
-            raise self.error("an IRI")
+            raise self.error_of_term("an IRI")
         value = self.values[self.at]
         found = self._iris.get(value)
         if found is not None:
@@ -188,6 +188,8 @@ class TermParser(Tokens):
             return self.blank_node()
         if kind == "<<(":
             return self.triple_term()
+        if not self.is_literal:
+            raise self.error_of_term("a variable, an IRI, a blank node or a literal")
         return self.literal()
 
     def verb_a(self) -> Iri:

@@ -6,6 +6,7 @@ One regular expression without backtracking into what it has taken, so the time 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -73,6 +74,22 @@ _CODEPOINT = re.compile(r"\\\\|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 _MAX_SPAN = 300
+_MAX_FOUND = 40
+_QUOTES = frozenset("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb\u0060\u00b4")
+
+
+def _stray(character: str) -> str:
+    """What is wrong with *character*, with which no token begins."""
+    if character in "\"'":
+        return "a string begins here that has no end (on this line), or an escape that there is not"
+    if character == "\ufeff":
+        return "a byte order mark (U+FEFF) stands here, which is no part of SPARQL: save the text without it"
+    if character in _QUOTES:
+        return f"{character} starts no token; strings stand in \" or '"
+    if character.isprintable():
+        return f"{character} starts no token"
+    name = unicodedata.name(character, "half a surrogate pair" if "\ud800" <= character <= "\udfff" else "control character")
+    return f"U+{ord(character):04X} ({name.lower()}) starts no token"
 
 
 def unescape_string(body: str) -> str:
@@ -160,7 +177,7 @@ class Tokens:
                 raise MalformedQuery(f"too large to analyse: more than {MAX_TOKENS:,} tokens", reason="size")
             at = m.end()
         if at < length:
-            raise self._error_at(at, f"{text[at]!r} starts no token")
+            raise self._error_at(at, _stray(text[at]))
         kinds.append("EOF")
         values.append("")
         starts.append(length)
@@ -199,12 +216,21 @@ class Tokens:
         return self.kinds[self.at]
 
     def error(self, expected: str) -> MalformedQuery:
-        found = self.text[self.starts[self.at] : self.ends[self.at]][:40] or "the end"
-        return self._error_at(self.starts[self.at], f"expected {expected}, found {found}")
+        start, end = self.starts[self.at], self.ends[self.at]
+        found = self.text[start : min(end, start + _MAX_FOUND)] + ("…" if end - start > _MAX_FOUND else "")
+        return self._error_at(start, f"expected {expected}, found {' '.join(found.split()) or 'the end'}")
 
-    def fail(self, message: str) -> MalformedQuery:
+    def error_of_term(self, expected: str) -> MalformedQuery:
+        """As ``error``, where a term may stand: there ``<`` is no operator, but begins an IRI that is none."""
+        if self.kind == "<":
+            return self._error_at(
+                self.starts[self.at], f"expected {expected}, found < of an IRI that has no end, or a character that no IRI has"
+            )
+        return self.error(expected)
+
+    def fail(self, message: str, reason: str = "syntax") -> MalformedQuery:
         """An error about the token before the present one."""
-        return self._error_at(self.starts[max(0, self.at - 1)], message)
+        return self._error_at(self.starts[max(0, self.at - 1)], message, reason)
 
     def take(self, kind: str) -> str:
         """The value of the present token, which must be of *kind*; moves on."""

@@ -29,6 +29,8 @@ from proxy.query.operation import DatasetDescription
 from proxy.query.parse_pattern import PatternParser
 from proxy.query.term import Iri, Variable
 
+MOST_DIGITS = 30
+"""Of LIMIT and OFFSET. Python takes the square of the digits to read a number, and has a limit of its own."""
 _UPDATES = ("INSERT", "DELETE", "WITH", "LOAD", "CLEAR", "DROP", "CREATE", "ADD", "MOVE", "COPY")
 
 
@@ -206,7 +208,9 @@ class OperationParser(PatternParser):
         while self.is_word("LIMIT", "OFFSET"):
             word = self.take_word("LIMIT", "OFFSET")
             number = self.take("NUMBER")
-            if not number.isdigit() or word in found or len(number) > 30:
+            if len(number) > MOST_DIGITS and number.isdigit():
+                raise self.fail(f"too large to analyse: {word} has {len(number):,} digits, more than {MOST_DIGITS}", "size")
+            if not number.isdigit() or word in found:
                 raise self.fail(f"{word} takes one whole number, once")
             found[word] = int(number)
         return found.get("LIMIT"), found.get("OFFSET")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,13 +17,15 @@ from proxy.query.required import required
 from proxy.query.term import Iri
 from proxy.validation.confirm import confirmation
 from proxy.validation.explain import culprit, explain
-from proxy.validation.finding import Finding, Severity
+from proxy.validation.finding import Finding, Severity, worst_first
 from proxy.validation.forms import literal_forms
 from proxy.validation.lexical import text_as_number, unknown_terms, words_of
 from proxy.validation.prove import is_contradicted, minimal_core
 from proxy.validation.suggest import Names
 from proxy.validation.supports import Supports, supports_of
 
+FINDINGS_MOST = 100
+"""That are listed of one query."""
 _MAX_CORES = 5
 _MAX_FOR_MORE = 60
 """Conditions; of a longer query only the first contradiction is worked out."""
@@ -62,13 +65,24 @@ def check(
         fetches_graphs: whether the backend may get the graphs that FROM and the protocol name from the web.
     Returns:
         Findings in query order, at most one per pattern and place; at the end one for bounds that were reached, if any.
-        No findings: nothing to say.
+        No findings: nothing to say. Of more than ``FINDINGS_MOST`` the worst, worst first, and one that counts the others.
 
     Source: SPARQL 1.1 Query, section 18.2; docs/validation.md.
     """
     with noting() as reached:
-        found = _look(query, index, values, dataset, parameters, fetches_graphs)
+        found = _listed(_look(query, index, values, dataset, parameters, fetches_graphs))
     return (*found, _not_analysed(reached)) if reached else found
+
+
+def _listed(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """*findings*, or of too many the worst, and how many more there are."""
+    if len(findings) <= FINDINGS_MOST:
+        return findings
+    ordered = worst_first(findings)
+    left = Counter(str(f.severity) for f in ordered[FINDINGS_MOST:])
+    message = f"{left.total():,} more findings are not listed: {', '.join(f'{n:,} {s}' for s, n in left.items())}."
+    evidence = f"The worst {FINDINGS_MOST} are listed, those of one severity in the order of the query."
+    return (*ordered[:FINDINGS_MOST], Finding(Severity.NOT_ANALYSED, "", 1, 1, message, evidence, (), "more"))
 
 
 def _not_analysed(bounds: Iterable[str]) -> Finding:
@@ -243,9 +257,8 @@ def _dead_part(case: _Case, part: Part) -> list[Finding]:
 
 
 def _in_order(findings: list[Finding]) -> tuple[Finding, ...]:
-    rank = {Severity.PROVED_EMPTY: 0, Severity.VACUOUS: 1, Severity.SUSPICIOUS: 2}
     kept: dict[tuple[int, int, str, str], Finding] = {}
-    for f in sorted(findings, key=lambda f: rank[f.severity]):
+    for f in worst_first(findings):
         # what is already said of a pattern by a stronger finding is not said again
         rule = f.rule if f.rule == "text-as-number" else ""
         kept.setdefault((f.line, f.column, f.pattern, rule), f)

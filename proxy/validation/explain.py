@@ -85,6 +85,9 @@ def explain(
                 f"No group has {c.at_least:,} solutions, as HAVING asks for.",
                 f"By the triples of its properties a group can have {most_solutions(c, supports) or 0:,} at most.",
             )
+    for c in core:
+        if isinstance(c, Edge) and isinstance(c.subject, Literal):
+            return _about_literal_subject(c, c.subject, supports, names)
     main = culprit(core, index, within)
     if isinstance(main, Edge) and isinstance(main.predicate, Iri) and supports.observed is not None:
         if not is_contradicted(core, supports_of(index)):
@@ -111,6 +114,20 @@ def explain(
     if not isinstance(main.predicate, Iri):
         return _about_many(core, span, index, names)
     return _about_property(core, main, main.predicate.value, supports, names, context)
+
+
+def _about_literal_subject(edge: Edge, literal: Literal, supports: Supports, names: Names) -> Explanation:
+    by_name: dict[str, None] = {}
+    for e in supports.observed.spelled(literal.lexical) if supports.observed is not None else ():
+        if e.property is not None:
+            by_name[f"by name: ?x {names.short(e.property)} {shown(Literal(e.text, e.datatype, e.language), names)}"] = None
+    return Explanation(
+        edge.origin.span,
+        "literal-subject",
+        f"{shown(literal, names)} is a literal, and no literal is the subject of a triple.",
+        "In RDF a subject is an IRI or a blank node.",
+        tuple(by_name)[:2],
+    )
 
 
 def _absent(main: Edge, core: Sequence[Condition], supports: Supports) -> str | None:

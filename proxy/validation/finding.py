@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -47,3 +48,11 @@ def not_checked(rule: str, why: str, *, line: int | None = None, column: int | N
     """What is said of a whole query that was not analysed: *rule* ``size`` or ``internal``, *why* in a clause."""
     evidence = "Nothing is known of the query: it is forwarded as it is, if [policy] allows that of text that cannot be read."
     return Finding(Severity.NOT_ANALYSED, "", line or 1, column or 1, f"Not analysed: {why}.", evidence, (), rule)
+
+
+_RANK = {s: i for i, s in enumerate((Severity.PROVED_EMPTY, Severity.VACUOUS, Severity.SUSPICIOUS, Severity.NOT_ANALYSED))}
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """*findings* by severity, those of one severity in the order they have."""
+    return sorted(findings, key=lambda f: _RANK[f.severity])

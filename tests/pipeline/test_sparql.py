@@ -14,13 +14,14 @@ from proxy.errors import BackendTimeout, MalformedQuery, OperationForbidden, Plu
 from proxy.pipeline.dataset import Dataset
 from proxy.pipeline.distil import distil
 from proxy.pipeline.exchange import Exchange
-from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath, rewritten, scope_parameters
+from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath, rewritten, scope_parameters, summarise
 from proxy.plugin.chain import LoadedPlugin, PluginChain
 from proxy.plugin.hooks import Plugin
 from proxy.query.model import QueryForm
 from proxy.query.operation import DatasetDescription, OperationKind, SparqlOperation
 from proxy.query.parse import parse
 from proxy.validation.check import check
+from proxy.validation.finding import Finding, Severity
 
 TURTLE = b"""@prefix e: <http://e/> .
 e:a a e:Person ; e:knows e:b ; e:age 3 . e:b a e:Person ; e:age 4 . e:c a e:City ; e:mayor e:a ."""
@@ -368,3 +369,13 @@ def test_long_texts_are_parsed_and_heavy_ones_checked_off_the_event_loop(monkeyp
     heavy = " ".join(f"FILTER(?y = {i} || ?x = {i + 1})" for i in range(6))
     outcome, *_ = run(operation(EMPTY.replace("}", heavy + "}")))
     assert isinstance(outcome, QueryRejected) and threads == [("parse", True), ("check", True), ("check", False)]
+
+
+def test_a_summary_is_ten_of_the_worst():
+    """The field stays short; what was not analysed is in it, and how many are left out."""
+    kinds = [Severity.SUSPICIOUS] * 30 + [Severity.PROVED_EMPTY, Severity.NOT_ANALYSED]
+    found = [Finding(severity, "", 1, i, "", "") for i, severity in enumerate(kinds)]
+    listed = summarise(found).decode().split(", ")
+    assert listed[0] == "proved-empty;line=1;column=30" and listed[-2:] == ["not-analysed;line=1;column=31", "more;count=22"]
+    assert len(listed) == 11 and listed[1] == "suspicious;line=1;column=0"
+    assert summarise(found[:10]).count(b"suspicious") == 10 and b"more" not in summarise(found[:10])

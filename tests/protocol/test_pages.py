@@ -31,16 +31,16 @@ def ask(tmp_path):
         "[backend]\nload = ['one.nt']\n[nl]\nenabled = false\n[plugins]\ndirectory = '.'\nenabled = ['no']\n", encoding="utf-8"
     )
 
-    async def send(method: str, path: str, content: str) -> httpx.Response:
+    async def send(method: str, path: str, content: str, headers: dict[str, str]) -> httpx.Response:
         app = create_app(load_config(tmp_path / "config.toml"))
         await app.startup()
         await app.datasets[0].built()
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            response = await client.request(method, path, content=content)
+            response = await client.request(method, path, content=content, headers=headers)
         await app.shutdown()
         return response
 
-    return lambda method, path, content="": asyncio.run(send(method, path, content))
+    return lambda method, path, content="", headers=None: asyncio.run(send(method, path, content, headers or {}))
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,27 @@ def test_the_check_runs_no_plugin(ask):
     """What a guard refuses as a request is checked all the same: the check says what the index says."""
     assert ask("GET", "/sparql?query=ASK%20%7B%7D").status_code == 403
     assert ask("POST", "/-/check", "ASK {}").json() == {"verdict": "pass", "findings": []}
+
+
+@pytest.mark.parametrize(
+    ("content", "media", "status", "said"),
+    [
+        ("SELECT * { ?s ?p ?o }", "application/x-www-form-urlencoded", 400, "the form has no query=; a query is wanted"),
+        ("SELECT * { ?s ?p ?o }", "text/turtle", 415, "text/turtle; a query is wanted: its text"),
+        ("update=CLEAR+ALL", "application/x-www-form-urlencoded", 400, "Content-Type: application/sparql-query or none"),
+        ("", None, 400, "there is no query in the text"),
+        ("SELEKT", None, 400, "line 1, column 1: expected SELECT"),
+    ],
+)
+def test_a_check_of_something_else_says_what_to_send(ask, content, media, status, said):
+    """Not what other paths take."""
+    response = ask("POST", "/-/check", content, {"content-type": media} if media else {})
+    assert response.status_code == status and said in response.json()["detail"]
+
+
+def test_a_check_of_what_is_too_large_passes(ask):
+    """As the query does on its way to the backend; why nothing is said of it is a finding."""
+    said = ask("POST", "/-/check", "SELECT * " + "{" * 1_000 + "}" * 1_000).json()
+    [finding] = said["findings"]
+    assert said["verdict"] == "pass" and (finding["severity"], finding["rule"]) == ("not-analysed", "size")
+    assert (finding["line"], finding["column"]) == (1, 51)

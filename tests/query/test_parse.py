@@ -230,6 +230,33 @@ def test_malformed(text, line, column):
     assert (caught.value.line, caught.value.column) == (line, column)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT nonsense", "expected a variable, ( or *, found nonsense"),
+        ("\ufeffSELECT * {}", "a byte order mark (U+FEFF) stands here, which is no part of SPARQL: save the text without it"),
+        ("SELECT * { ?s ?p \x00 }", "U+0000 (control character) starts no token"),
+        ("SELECT * { ?s ?p \ud800 }", "U+D800 (half a surrogate pair) starts no token"),
+        ("SELECT * {\xa0?s ?p ?o }", "U+00A0 (no-break space) starts no token"),
+        ("SELECT * { ?s ?p \u201chi\u201d }", "\u201c starts no token; strings stand in \" or '"),
+        ('SELECT * { ?s ?p "hi\n" }', "a string begins here that has no end (on this line), or an escape that there is not"),
+        ("SELECT * { ?s ?p <http://a b> }", "found < of an IRI that has no end, or a character that no IRI has"),
+        ("SELECT * {\r\n ?x ?p \r\n}", "expected a variable, an IRI, a blank node or a literal, found }"),
+        ("SELECT * { ?x foo:bar ?y }", "prefix foo: is not declared"),
+        ("SELECT * { " + "x" * 500_000 + " }", "found " + "x" * 40 + "…"),
+        ("SELECT * { } LIMIT " + "9" * 5_000, "too large to analyse: LIMIT has 5,000 digits, more than 30"),
+    ],
+)
+def test_a_message_names_the_cause(text, said):
+    """In the author's own words, bounded, with the place once."""
+    with pytest.raises(MalformedQuery) as caught:
+        parse(text)
+    error = caught.value
+    assert error.message.endswith(said) and len(error.message) < 200
+    assert str(error) == f"line {error.line}, column {error.column}: {error.message}"
+    assert error.reason == ("size" if "too large" in said else "syntax")
+
+
 REIFIES = Iri("http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies")
 
 

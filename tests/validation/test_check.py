@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from graphs import values_of
 
 from proxy.query.parse import parse
 from proxy.validation.check import check, is_proved_empty
@@ -81,6 +82,18 @@ def test_messages(text, rule, message, evidence, suggestion, exact_index):
     (found,) = findings(text, exact_index)
     assert (found.severity, found.rule, found.message, found.evidence) == (Severity.PROVED_EMPTY, rule, message, evidence)
     assert suggestion is None or suggestion in found.suggestions
+
+
+@pytest.mark.parametrize("rest", [":author ?b", "?p ?o", "a :Author", "^:author ?x"])
+def test_a_literal_as_subject_is_named(rest, exact_index, library):
+    """That is why there is nothing, and who is called so is found by the name."""
+    text = f'{PREFIX} SELECT * {{ "Franz Kafka" {rest} }}'
+    found = next(f for f in check(parse(text), exact_index, values=values_of(library)) if f.severity is Severity.PROVED_EMPTY)
+    if rest.startswith("^"):
+        assert found.rule != "literal-subject"  # there it is the object
+        return
+    assert found.rule == "literal-subject" and found.suggestions == ('by name: ?x :name "Franz Kafka"',)
+    assert found.message == '"Franz Kafka" is a literal, and no literal is the subject of a triple.'
 
 
 def test_a_finding_points_at_the_pattern_as_written(exact_index):
@@ -196,3 +209,15 @@ def test_a_very_long_iri_is_cut_in_messages(index):
     findings = check(parse(f"SELECT * {{ <http://e/{'a' * 100_000}> <http://e/{'b' * 100_000}> ?x }}"), index)
     assert findings and all(len(f.message) + len(f.evidence) < 2_000 for f in findings)
     assert len(findings[0].pattern) < 2_000
+
+
+def test_of_many_findings_the_worst_are_listed(exact_index):
+    """A hundred, worst first, and how many more there are; a proof among them is never left out."""
+    many = " ".join(f"OPTIONAL {{ ?x :none{i} ?y{i} }}" for i in range(900))
+    found = findings(f"SELECT * {{ ?x a :Novel {many} }}", exact_index)
+    assert [f.rule for f in found[100:]] == ["more", "bound"]
+    assert found[100].message == "800 more findings are not listed: 800 suspicious."
+    assert [f.severity for f in found[:100]] == [Severity.VACUOUS] * 24 + [Severity.SUSPICIOUS] * 76
+    proved = findings(f"SELECT * {{ ?x a :Novel {many} ?x a :Loan }}", exact_index)
+    assert is_proved_empty(proved) and proved[0].severity is Severity.PROVED_EMPTY
+    assert sum(len(f.message) + len(f.evidence) + sum(map(len, f.suggestions)) for f in proved) < 50_000
