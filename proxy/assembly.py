@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from proxy.pipeline.model_queue import ModelQueue
     from proxy.pipeline.redis_link import RedisLink
     from proxy.pipeline.snapshots import Snapshots
+    from proxy.pipeline.writing import Writer
     from proxy.tracing import Tracer
 
 Encoders = dict[tuple[str, int], "OnnxEncoder"]
@@ -81,6 +82,7 @@ def make_dataset(
         upkeep=upkeep,
         make_engine=engine_maker(config, encoders) if is_indexed and config.nl.enabled else None,
         judge=make_judge(config) if is_indexed and config.nl.enabled else None,
+        writer=make_writer(config) if is_indexed and config.nl.enabled else None,
     )
 
 
@@ -223,6 +225,16 @@ def make_judge(config: Config) -> Judge | None:
     nl = config.nl
     scorer, queue = _scorer(nl.scorer, nl.threads, nl.prefix_cache, nl.prefix_cache_bytes)
     return Judge(scorer, nl.scorer_weight, queue)
+
+
+def make_writer(config: Config) -> Writer | None:
+    """The language model at ``writer.url``, or None where none is named; connects to nothing yet."""
+    if not config.writer.url:
+        return None
+    from proxy.backends.chat import ChatServer  # late: httpx takes a while to import
+    from proxy.pipeline.writing import Writer
+
+    return Writer(ChatServer(config.writer.url, config.writer.model, key=config.writer.key.value), config.writer)
 
 
 @lru_cache(maxsize=2)

@@ -79,6 +79,12 @@ def test_every_key_says_why():
         ("[index]\nclass_predicate = 'rdf:type >'\n", "index.class_predicate", ["rdf:type >", '"auto"']),
         ("[index]\nclass_predicate = 'type'\n", "index.class_predicate", ["type", '"auto"']),
         ("[nl]\nabstain_below = 1.5\n", "nl.abstain_below", ["1.5", "up to 1"]),
+        ("[writer]\nurl = 'localhost:1'\nmodel = 'm'\n", "writer.url", ["http://127.0.0.1:8000/v1"]),
+        ("[writer]\nurl = 'http://['\nmodel = 'm'\n", "writer.url", ["http://127.0.0.1:8000/v1"]),
+        ("[writer]\nurl = 'https://u:p@a/v1'\nmodel = 'm'\n", "writer.url", ["SPARLANCE_WRITER_KEY"]),
+        ("[writer]\nurl = 'http://a/v1'\n", "writer.model", ["not set"]),
+        ("[writer]\nkey = 'k'\n", "writer.key", ["SPARLANCE_WRITER_KEY"]),
+        ("[writer]\ndrafts = 9\n", "writer.drafts", ["9", "8"]),
         ("[plugins]\noptions = []\n", "plugins.options", ["unknown key"]),
         ("[plugins]\nenabled = ['a', 'a']\n", "plugins.enabled", ["once"]),
         ("[server\n", "", ["not TOML"]),
@@ -91,6 +97,18 @@ def test_what_cannot_be_used_is_named(tmp_path, text, key, words):
         load_config(write(tmp_path, text))
     assert caught.value.key == key
     assert [w for w in words if w not in str(caught.value)] == []
+
+
+def test_a_key_does_not_travel_in_the_clear(tmp_path):
+    """With a key the writer's server is on this machine or behind TLS."""
+    for url, is_fine in (("http://a/v1", False), ("https://a/v1", True), ("http://127.0.0.1:1/v1", True)):
+        file = write(tmp_path, f"[writer]\nurl = '{url}'\nmodel = 'm'\n")
+        if is_fine:
+            assert load_config(file, environ={"SPARLANCE_WRITER_KEY": "k"}).writer.key.value == "k"
+        else:
+            with pytest.raises(ConfigError, match="https://") as caught:
+                load_config(file, environ={"SPARLANCE_WRITER_KEY": "k"})
+            assert caught.value.key == "writer.url"
 
 
 def test_a_secret_in_a_file_is_not_repeated_in_the_error(tmp_path):

@@ -227,6 +227,25 @@ class NlSettings(Struct, frozen=True, kw_only=True):
     threads: Count = 0
 
 
+class WriterSettings(Struct, frozen=True, kw_only=True):
+    """A language model that writes queries. *url*: of a server that speaks OpenAI's protocol, up to ``/v1``; empty: none.
+
+    key: its bearer token; by environment only.
+    """
+
+    url: str = ""
+    model: str = ""
+    drafts: Annotated[int, Meta(ge=1, le=8)] = 3
+    repairs: Annotated[int, Meta(ge=0, le=8)] = 2
+    temperature: Annotated[float, Meta(ge=0, le=2)] = 0.7
+    seed: Count = 0
+    prompt_tokens: Positive = 6000
+    max_tokens: Annotated[int, Meta(ge=16, le=4096)] = 512
+    examples: Annotated[int, Meta(ge=0, le=20)] = 3
+    timeout_s: Seconds = 8.0
+    key: Secret = Secret()
+
+
 class PluginSettings(Struct, frozen=True, kw_only=True):
     """Which files of *directory*, or installed plugins, run, in this order. *budget_s*: for one call of one hook.
 
@@ -280,6 +299,7 @@ class Config(Struct, frozen=True, kw_only=True):
     index: IndexSettings = IndexSettings()
     validation: ValidationSettings = ValidationSettings()
     nl: NlSettings = NlSettings()
+    writer: WriterSettings = WriterSettings()
     access: AccessSettings = AccessSettings()
     plugins: PluginSettings = PluginSettings()
     log: LogSettings = LogSettings()
@@ -318,14 +338,15 @@ SECTIONS: Mapping[str, type[Struct]] = {
     "index": IndexSettings,
     "validation": ValidationSettings,
     "nl": NlSettings,
+    "writer": WriterSettings,
     "access": AccessSettings,
     "plugins": PluginSettings,
     "log": LogSettings,
     "tracing": TracingSettings,
 }
-OF_A_DATASET = ("backend", "policy", "load", "cache", "index", "validation", "nl")
+OF_A_DATASET = ("backend", "policy", "load", "cache", "index", "validation", "nl", "writer")
 """Sections that a dataset may have of its own; in the others there is nothing that could differ."""
-SECRETS = frozenset({"backend.authorization", "access.keys"})
+SECRETS = frozenset({"backend.authorization", "access.keys", "writer.key"})
 NOT_KEYS = frozenset({"plugins.options"})  # gathered from the tables, never written
 
 

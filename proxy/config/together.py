@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from urllib.parse import urlsplit
 
 from proxy.config.converting import show
 from proxy.config.sections import Config
@@ -35,8 +36,28 @@ def check_together(config: Config) -> None:
         accepted = 'an IRI, without angle brackets, or "auto"'
         raise ConfigError("index.class_predicate", f"found {show(config.index.class_predicate)}; accepted: {accepted}")
     _check_load(config)
+    _check_writer(config)
     if len(set(config.plugins.enabled)) < len(config.plugins.enabled):
         raise ConfigError("plugins.enabled", f"found {show(config.plugins.enabled)}; accepted: each plugin once")
+
+
+def _check_writer(config: Config) -> None:
+    writer = config.writer
+    if not writer.url:
+        return
+    try:
+        parts = urlsplit(writer.url)
+        is_fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        is_fine = False
+    if not is_fine or parts.query or parts.fragment:  # it may hold a password, so it is not repeated
+        accepted = "a URL such as http://127.0.0.1:8000/v1, without user, password and query"
+        variable = variable_of("writer.key")
+        raise ConfigError("writer.url", f"not one that can be used; accepted: {accepted}, and the key in {variable}")
+    if not writer.model:
+        raise ConfigError("writer.model", "not set; accepted: the name of a model that the server at writer.url has")
+    if writer.key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise ConfigError("writer.url", "found http:// together with a key, which anybody on the way could read; accepted: https://")
 
 
 def _check_load(config: Config) -> None:

@@ -29,9 +29,12 @@ _FARTHER = 4
 """Times as many combinations are visited under requirements, most of which are turned down before they cost anything."""
 
 
+ENUMERATED, WRITTEN = "enumerated", "written"
+
+
 @dataclass(slots=True)
 class Candidate:
-    """A query that may be meant. *features* are what the ranking sees."""
+    """A query that may be meant. *features* are what the ranking sees. source: WRITTEN: by a language model, without a plan."""
 
     plan: Plan
     query: Query
@@ -40,6 +43,7 @@ class Candidate:
     note: str = ""
     score: float = 0.0
     sparql: str = ""
+    source: str = ENUMERATED
 
 
 @dataclass(frozen=True, slots=True)

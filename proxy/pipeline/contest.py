@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from proxy.backends.base import Backend
 from proxy.errors import BackendError, MalformedQuery
 from proxy.index.support import SupportIndex
-from proxy.nl.enumerate import Candidate
+from proxy.nl.enumerate import WRITTEN, Candidate
 from proxy.nl.evidence import Seen, evidence, traits
 from proxy.nl.gate import Gates
 from proxy.nl.outline import Outline, Rival
@@ -32,6 +32,8 @@ CANDIDATE_MOST_S = 5.0
 ROWS_MOST = 10_000
 _OUTLINED = 40
 """Candidates whose outlines are compared: as many as the gate looks at."""
+RISK_OF_WRITTEN = 0.5
+"""Of a query that a language model wrote and no enumerated one agrees with: the gate has learned from enumerated ones only."""
 _TRIED = 3
 """Times as many candidates are looked at as are wanted for execution."""
 
@@ -94,7 +96,8 @@ class Contest:
 
         An ASK may be false: it is not proved empty. Past ``CALLS_MOST`` nothing is run. Returns what was taken in.
         """
-        fresh = [c for c in ranked if c.sparql not in self._known]
+        # The gate has learned what a field of enumerated candidates is like; written ones would be strangers in it.
+        fresh = [c for c in ranked if c.sparql not in self._known and c.source != WRITTEN]
         rivals = [Rival(c.score, Outline.of(c.plan, c.query, c.words) if n < _OUTLINED else None) for n, c in enumerate(fresh)]
         self.rivals = sorted([*self.rivals, *rivals], key=lambda r: -r.score)
         taken: list[Entry] = []
@@ -123,9 +126,11 @@ class Contest:
         """P(*entry* is not what was meant), by the gate. Without a gate nothing is risky."""
         if not self.switches.gate:
             return 0.0
+        if entry.candidate.source == WRITTEN:
+            return min((self.risk(e) for e in self._enumerated() if _agree(e, entry)), default=RISK_OF_WRITTEN)
         seen: list[Seen | None] = [None] * len(self.rivals)
         at: dict[int, int] = {}
-        for e in sorted(self.entries, key=lambda e: -e.candidate.score):
+        for e in sorted(self._enumerated(), key=lambda e: -e.candidate.score):
             same = [n for n, r in enumerate(self.rivals) if r.score == e.candidate.score and n not in at.values()]
             outline = Outline.of(e.candidate.plan, e.candidate.query, e.candidate.words)
             place = next((n for n in same if self.rivals[n].outline == outline), same[0])
@@ -142,7 +147,12 @@ class Contest:
         have confirmed the like of."""
         if not self.switches.gate or entry.candidate.features.get("memory", 0.0) > 0.0:
             return 0.0
+        if entry.candidate.source == WRITTEN:  # what lacks is the question's: those that have a plan tell
+            return min((self.lacking(e) for e in self._enumerated()), default=0.0)
         return self.gates.lacking.risk(entry.traits)
+
+    def _enumerated(self) -> list[Entry]:
+        return [e for e in self.entries if e.candidate.source != WRITTEN]
 
     async def _findings(self, candidate: Candidate) -> tuple[Finding, ...] | None:
         """What the validator says; None where the candidate has no business in the contest."""
@@ -192,6 +202,10 @@ class Contest:
             entry.rows, entry.seen = rows, Seen.of(rows, self.question.text)
 
         await asyncio.gather(*(run(e) for e in entries))
+
+
+def _agree(a: Entry, b: Entry) -> bool:
+    return a.seen is not None and b.seen is not None and a.seen.signature == b.seen.signature
 
 
 async def row_count(sparql: str, backend: Backend) -> int | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from proxy.pipeline.memory import MemoryKeeper
     from proxy.pipeline.refresh import Upkeep
     from proxy.pipeline.ttql import TtqlKeeper
+    from proxy.pipeline.writing import Writer
 
 RETRY_FIRST_S = 2.0
 RETRY_MOST_S = 60.0
@@ -118,6 +119,7 @@ class Dataset:
     upkeep: keeps the index in its file and notices changes behind our back; None: memory only, and none noticed.
     make_engine: called in a worker thread after each build; None turns questions off.
     judge: a language model that has a say in choices, shared by datasets; None: none.
+    writer: a language model that writes queries; None: none.
     keeps_backend: another dataset goes on with the backend, so it is not closed with this one.
     notify: told of each index that begins to serve.
     retry_first_s: pause after the first failed build; it doubles. rebuild_pause_s, settle_s: see the constants.
@@ -130,6 +132,7 @@ class Dataset:
     distil: Distil | None = None
     make_engine: MakeEngine | None = None
     judge: Judge | None = None
+    writer: Writer | None = None
     upkeep: Upkeep | None = None
     index: SupportIndex | None = None
     values: ValueIndex | None = None
@@ -203,6 +206,8 @@ class Dataset:
             await asyncio.gather(self._task, *filter(None, [self._checking]), return_exceptions=True)
         if self._ttql is not None:
             await self._ttql.aclose()
+        if self.writer is not None:
+            await self.writer.aclose()
         for values in (*self._retired, *([self.values] if self.values is not None else [])):
             values.close()
         if self.upkeep is not None:

@@ -17,13 +17,16 @@ from weakref import WeakKeyDictionary
 from proxy.errors import Abstained, MalformedRequest, ModelError
 from proxy.index.normalise import normalise
 from proxy.index.support import SupportIndex
+from proxy.index.ttql import Document
 from proxy.nl.engine import Proposal, QuestionEngine
-from proxy.nl.enumerate import Candidate
+from proxy.nl.enumerate import WRITTEN, Candidate
 from proxy.nl.memory import Memory, Recalled
 from proxy.nl.requirements import Requirements
+from proxy.nl.written import candidates as written_candidates
 from proxy.pipeline.contest import ALL_ON, CANDIDATE_MOST_S, Contest, Switches, Vet, row_count
 from proxy.pipeline.correction import MOST_S, Correction, correct
 from proxy.pipeline.dataset import Dataset
+from proxy.pipeline.writing import Task, Writer
 from proxy.query.model import ParsedQuery
 from proxy.query.operation import Question
 from proxy.query.parse import parse
@@ -112,7 +115,19 @@ async def translate(
         switches = replace(switches, execution_feedback=False)
     contest = Contest(question, index, dataset.trying, engine.gates, settings.row_limit, switches, vet, dataset.failures)
     timeout_s = min(CANDIDATE_MOST_S, max(0.5, deadline - proposed))
-    await contest.enter(proposal.candidates, wanted=settings.execute, timeout_s=timeout_s)
+    if dataset.writer is None or question.dataset:  # a description of the default graph says nothing of another one
+        await contest.enter(proposal.candidates, wanted=settings.execute, timeout_s=timeout_s)
+    else:
+        left_s = deadline - proposed - RESERVE_S
+        writing = asyncio.create_task(_write(dataset.writer, dataset, engine, question.text, proposal, memory, left_s))
+        try:
+            await contest.enter(proposal.candidates, wanted=settings.execute, timeout_s=timeout_s)
+            written, account["writer"] = await writing
+        finally:
+            writing.cancel()
+        told("writer", account["writer"])
+        left_s = min(CANDIDATE_MOST_S, max(0.5, deadline - time.perf_counter()))
+        await contest.enter(written, wanted=len(written), timeout_s=left_s)
     executed = time.perf_counter()
     told("execution", {"executed": _executed(contest)})
     first = contest.best()
@@ -124,7 +139,7 @@ async def translate(
     gate = {"risk": round(found.risk, 3), "correct_above": settings.correct_above, "fires": fires}
     account["gate"] = gate | {"query": first.candidate.sparql}
     told("gate", gate | {"words": first.candidate.words, "findings": [_finding(f) for f in first.findings]})
-    if fires and switches.corrector:
+    if fires and switches.corrector and first.candidate.source != WRITTEN:
         until = min(executed + MOST_S, deadline - RESERVE_S)
 
         async def revise(requirements: Requirements) -> list[Candidate]:
@@ -144,6 +159,35 @@ async def translate(
     return _given(found, contest, account, least=settings.abstain_below, lacks=lacking > settings.lacking_above)
 
 
+async def _write(
+    writer: Writer,
+    dataset: Dataset,
+    engine: QuestionEngine,
+    question: str,
+    proposal: Proposal,
+    memory: Memory | None,
+    timeout_s: float,
+) -> tuple[list[Candidate], dict[str, Any]]:
+    """What a language model wrote for *question*, beside what was proposed, and an account of it."""
+    assert dataset.index is not None
+
+    async def describe(wait_s: float) -> Document | None:
+        found = await dataset.ttql.document(wait_s=wait_s)
+        return None if found is None else found.document
+
+    terms = [t["term"] for t in proposal.account.get("schema", ())]
+    confirmed = memory.all if memory is not None else ()
+    encode = engine.linker.encode
+    drafts, account = await writer.write(
+        Task(question, dataset.index, describe, terms, confirmed, encode, dataset.failures), timeout_s=max(0.0, timeout_s)
+    )
+    weight = engine.ranker.weights.get("cosine", 0.0)
+    found = await asyncio.to_thread(
+        written_candidates, question, drafts, proposal.candidates, engine.schema, encode, cosine_weight=weight
+    )
+    return found, account
+
+
 def _given(found: Correction, contest: Contest, account: dict[str, Any], *, least: float, lacks: bool) -> Translation:
     """The answer with its account.
 
@@ -154,6 +198,7 @@ def _given(found: Correction, contest: Contest, account: dict[str, Any], *, leas
     account |= {
         "query": chosen.sparql,
         "words": chosen.words,
+        "source": chosen.source,
         "risk": risk,
         "findings": [_finding(f) for f in found.entry.findings],
         "executed": _executed(contest),
@@ -231,7 +276,10 @@ async def _in_worker(work: Callable[[], Answer], deadline: float) -> Answer:
 
 
 def _executed(contest: Contest) -> list[dict[str, Any]]:
-    return [{"words": e.candidate.words, "solutions": None if e.rows is None else len(e.rows)} for e in contest.entries]
+    return [
+        {"words": e.candidate.words, "source": e.candidate.source, "solutions": None if e.rows is None else len(e.rows)}
+        for e in contest.entries
+    ]
 
 
 def _finding(f: Finding) -> dict[str, Any]:

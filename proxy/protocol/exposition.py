@@ -193,6 +193,11 @@ def _questions(page: _Page, datasets: Sequence[Dataset]) -> None:
 
 
 def _models(page: _Page, datasets: Sequence[Dataset]) -> None:
+    writers = [(d.name, d.writer) for d in datasets if d.writer is not None]
+    states = [({"dataset": n, "outcome": o}, number) for n, w in writers for o, number in sorted(w.outcomes.items())]
+    page.add("writer_questions_total", "counter", "Questions to a language model that writes queries.", states)
+    tokens = [({"dataset": n, "kind": k}, number) for n, w in writers for k, number in sorted(w.tokens.items())]
+    page.add("writer_tokens_total", "counter", "Tokens that writing language models have read and written.", tokens)
     judge = next((d.judge for d in datasets if d.judge is not None), None)  # all datasets have the same
     if judge is None:
         return

@@ -73,7 +73,7 @@ def test_the_page_is_what_prometheus_reads(app):
     known = {f"sparlance_{n}" for n in names_in_source()}
     # Those have no sample yet: no index, no plugin, no language model, no connections to a store in this process.
     missing = {name.split("_")[1] for name in known - set(seen)}
-    assert missing <= {"index", "model", "plugin", "pool", "requests"}
+    assert missing <= {"index", "model", "plugin", "pool", "requests", "writer"}
 
 
 def test_what_came_of_questions(app):
