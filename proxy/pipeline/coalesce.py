@@ -15,17 +15,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from enum import Enum, auto
 
 from proxy.backends.base import BackendResponse, Headers
 from proxy.errors import BackendUnreachable
+from proxy.pipeline.share import Identify, Share, State
+from proxy.pipeline.shared_response import JoinedResponse, LedResponse
 
 Open = Callable[[], Awaitable[BackendResponse]]
 """Ask the backend: returns when the head is there."""
-Identify = Callable[[], Hashable]
-"""Work out the whole identity of a request; None: it gets an answer of its own."""
 
 AHEAD_BYTES = 64 * 1024
 """So much is read ahead of a leader that has no followers."""
@@ -43,16 +42,6 @@ class CoalesceStats:
     led: int
     joined: int
     parted: int
-
-
-_UNKNOWN = object()
-
-
-class _State(Enum):
-    PENDING = auto()
-    COMPLETE = auto()
-    OVERFLOWED = auto()
-    FAILED = auto()
 
 
 class Coalescer:
@@ -156,12 +145,12 @@ class Coalescer:
             return None
         share.response = response
         self._pump_for(share, open_)
-        return _LedResponse(share)
+        return LedResponse(share)
 
     def failed(self, share: Share, error: Exception) -> None:
         """There is no answer, for anybody."""
         share.error = error
-        share.settle(_State.FAILED)
+        share.settle(State.FAILED)
         share.leave_leader()
 
     def left(self, share: Share, open_: Open) -> None:
@@ -213,9 +202,9 @@ class Coalescer:
     def _ended(self, share: Share) -> None:
         """Clean up after the reading; also where it was cancelled before its first step, of which it does not hear."""
         self._live.discard(share)
-        if share.state is _State.PENDING:
+        if share.state is State.PENDING:
             share.error = self._stopped()
-            share.settle(_State.FAILED)
+            share.settle(State.FAILED)
             if share.response is not None:
                 self._close(share.response)
 
@@ -224,7 +213,7 @@ class Coalescer:
 
     async def _lead(self, share: Share) -> BackendResponse:
         try:
-            while share.response is None and share.state is _State.PENDING:
+            while share.response is None and share.state is State.PENDING:
                 await share.leader_turn()
         except BaseException:
             share.leave_leader()
@@ -233,7 +222,7 @@ class Coalescer:
             assert share.error is not None
             share.leave_leader()
             raise share.error.with_traceback(None)
-        return _LedResponse(share)
+        return LedResponse(share)
 
     async def _follow(self, share: Share, open_: Open) -> BackendResponse:
         share.followers += 1
@@ -246,9 +235,9 @@ class Coalescer:
         except BaseException:
             share.leave_follower()
             raise
-        if share.state is _State.COMPLETE:
-            return _JoinedResponse(share)
-        if share.state is _State.FAILED:
+        if share.state is State.COMPLETE:
+            return JoinedResponse(share)
+        if share.state is State.FAILED:
             share.leave_follower()
             assert share.error is not None
             raise share.error.with_traceback(None)
@@ -273,7 +262,7 @@ class Coalescer:
             announced = content_length(response.headers)
             if announced is not None and announced > self._share_limit:
                 self._mark_large(share)
-                share.settle(_State.OVERFLOWED)
+                share.settle(State.OVERFLOWED)
                 return
             if share.followers:
                 share.start_hold()
@@ -286,22 +275,22 @@ class Coalescer:
                 if share.held > self._share_limit or self._held > self._total_limit:
                     if share.held > self._share_limit:
                         self._mark_large(share)
-                    share.settle(_State.OVERFLOWED)
+                    share.settle(State.OVERFLOWED)
                     return
                 share.wake_leader()
                 while share.held - share.taken >= AHEAD_BYTES and not share.followers:
                     await share.demand()
-            share.settle(_State.COMPLETE)
+            share.settle(State.COMPLETE)
         except asyncio.CancelledError:
             share.error = self._stopped()
-            share.settle(_State.FAILED)
+            share.settle(State.FAILED)
             raise
         except Exception as error:  # handed to those who wait for it, none is swallowed
             share.error = error
-            share.settle(_State.FAILED)
+            share.settle(State.FAILED)
         finally:
             self.forget(share)
-            if response is not None and share.state is not _State.OVERFLOWED:
+            if response is not None and share.state is not State.OVERFLOWED:
                 await response.aclose()
 
     def _mark_large(self, share: Share) -> None:
@@ -317,223 +306,6 @@ class Coalescer:
             shares.remove(share)
             if not shares:
                 del self._shares[share.name]
-
-
-class Share:
-    """One request in flight and what has come of it.
-
-    What most of them never change stands on the class, as one is made for every request and hardly any is shared.
-    """
-
-    task: asyncio.Task[None] | None = None
-    response: BackendResponse | None = None
-    source: AsyncIterator[bytes] | None = None
-    chunks: Sequence[bytes] = ()
-    held = 0
-    taken = 0
-    """Bytes that the leader has read of those held."""
-    state = _State.PENDING
-    error: Exception | None = None
-    has_leader = True
-    followers = 0
-    is_spent = False
-    """The leader reads what is not held; nobody can take over from it."""
-    _identity: Hashable = _UNKNOWN
-    _leader_turn: asyncio.Future[None] | None = None
-    _follower_turns: list[asyncio.Future[None]] | None = None
-    _demand: asyncio.Future[None] | None = None
-    _hold: asyncio.TimerHandle | None = None
-
-    def __init__(self, coalescer: Coalescer, name: Hashable, identify: Identify | None, began_at: float) -> None:
-        self._coalescer = coalescer
-        self.name = name
-        self._identify = identify
-        self.began_at = began_at
-
-    @property
-    def identity(self) -> Hashable:
-        if self._identity is _UNKNOWN:
-            self._identity = self.name if self._identify is None else self._identify()
-        return self._identity
-
-    @property
-    def is_deserted(self) -> bool:
-        return not self.has_leader and not self.followers
-
-    # -- waiting; each future has one waiter, so that one who leaves cancels nobody else's
-
-    async def leader_turn(self) -> None:
-        self._leader_turn = asyncio.get_running_loop().create_future()
-        await self._leader_turn
-
-    async def follower_turn(self) -> None:
-        if self.state is _State.PENDING:
-            turn = asyncio.get_running_loop().create_future()
-            if self._follower_turns is None:
-                self._follower_turns = []
-            self._follower_turns.append(turn)
-            await turn
-
-    async def demand(self) -> None:
-        self._demand = asyncio.get_running_loop().create_future()
-        await self._demand
-
-    def wake_leader(self) -> None:
-        if (turn := self._leader_turn) is not None:
-            self._leader_turn = None
-            if not turn.done():
-                turn.set_result(None)
-
-    def ask_for_more(self) -> None:
-        if (demand := self._demand) is not None:
-            self._demand = None
-            if not demand.done():
-                demand.set_result(None)
-
-    def settle(self, state: _State) -> None:
-        """What followers wait for is decided."""
-        self.state = state
-        self._coalescer.forget(self)
-        self.wake_leader()
-        self._let_followers_go()
-
-    def start_hold(self) -> None:
-        if self._hold is None:
-            self._hold = asyncio.get_running_loop().call_later(self._coalescer._hold_s, self._end_hold)
-
-    def _end_hold(self) -> None:
-        if self.state is _State.PENDING:
-            self._coalescer.forget(self)  # nobody else joins what is slow
-            self._let_followers_go()
-
-    def _let_followers_go(self) -> None:
-        if self._hold is not None and self.state is not _State.PENDING:
-            self._hold.cancel()
-        turns, self._follower_turns = self._follower_turns, None
-        for turn in turns or ():
-            if not turn.done():
-                turn.set_result(None)
-
-    # -- leaving
-
-    def leave_leader(self) -> None:
-        self.has_leader = False
-        self._left()
-
-    def leave_follower(self) -> None:
-        self.followers -= 1
-        self._left()
-
-    def _left(self) -> None:
-        if not self.is_deserted:
-            return
-        self.drop_chunks()
-        if self.state is _State.PENDING and self.task is not None:
-            self._coalescer.forget(self)
-            self.task.cancel()
-        elif self.state is _State.OVERFLOWED and self.response is not None and not self.is_spent:
-            self._coalescer._close(self.response)
-
-    def drop_chunks(self) -> None:
-        self._coalescer._held -= self.held
-        self.held = 0
-        self.chunks = ()
-
-
-class _LedResponse:
-    """What the leader reads: the chunks as they come."""
-
-    __slots__ = ("_is_open", "_position", "_share")
-
-    def __init__(self, share: Share) -> None:
-        self._share = share
-        self._position = 0
-        self._is_open = True
-
-    @property
-    def status(self) -> int:
-        assert self._share.response is not None
-        return self._share.response.status
-
-    @property
-    def headers(self) -> Headers:
-        assert self._share.response is not None
-        return self._share.response.headers
-
-    @property
-    def is_complete(self) -> bool:
-        share = self._share
-        if share.is_spent:
-            return getattr(share.response, "is_complete", False)
-        return share.state is _State.COMPLETE and self._position >= len(share.chunks)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        share = self._share
-        while True:
-            while self._position < len(share.chunks):
-                chunk = share.chunks[self._position]
-                self._position += 1
-                share.taken += len(chunk)
-                share.ask_for_more()
-                yield chunk
-            match share.state:
-                case _State.PENDING:
-                    await share.leader_turn()
-                case _State.COMPLETE:
-                    await self.aclose()
-                    return
-                case _State.FAILED:
-                    assert share.error is not None
-                    raise share.error.with_traceback(None)
-                case _State.OVERFLOWED:
-                    break
-        # Nobody shares it any more: from here on it is read as if alone.
-        share.is_spent = True
-        share.drop_chunks()
-        assert share.response is not None
-        async for chunk in share.response.chunks() if share.source is None else share.source:
-            yield chunk
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            share = self._share
-            share.leave_leader()
-            if share.is_spent and share.response is not None:
-                await share.response.aclose()
-
-
-class _JoinedResponse:
-    """What a follower reads: a complete answer, from memory."""
-
-    __slots__ = ("_chunks", "_is_open", "_share", "headers", "is_complete", "status")
-
-    def __init__(self, share: Share) -> None:
-        assert share.response is not None
-        self._share = share
-        self._chunks = share.chunks
-        self._is_open = True
-        self.is_complete = False
-        self.status = share.response.status
-        self.headers: Headers = share.response.headers
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        last = len(self._chunks) - 1
-        for i, chunk in enumerate(self._chunks):
-            self.is_complete = i == last
-            yield chunk
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._share.leave_follower()
-
-
-def is_joined(response: BackendResponse) -> bool:
-    """Whether *response* came by joining another request."""
-    return isinstance(response, _JoinedResponse)
 
 
 def content_length(headers: Headers) -> int | None:

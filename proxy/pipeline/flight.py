@@ -21,10 +21,11 @@ from proxy.pipeline.queue import PlacedResponse
 
 if TYPE_CHECKING:
     from proxy.pipeline.breaker import Attempt
-    from proxy.pipeline.coalesce import Coalescer, Share
+    from proxy.pipeline.coalesce import Coalescer
     from proxy.pipeline.exchange import Exchange
     from proxy.pipeline.gateway import Gateway
     from proxy.pipeline.queue import Place
+    from proxy.pipeline.share import Share
 
 
 class FlightListener(Protocol):

@@ -15,10 +15,11 @@ import structlog
 from proxy.backends.base import Backend, BackendRequest, BackendResponse, StartsQueries
 from proxy.errors import BackendError, BackendGarbled, BackendRefused, BackendTimeout, BackendUnreachable
 from proxy.pipeline.breaker import Breaker, BreakerState
-from proxy.pipeline.coalesce import Coalescer, is_joined
+from proxy.pipeline.coalesce import Coalescer
 from proxy.pipeline.flight import Flight, FlightListener
 from proxy.pipeline.key import request_key
 from proxy.pipeline.queue import BackendQueue
+from proxy.pipeline.shared_response import is_joined
 from proxy.query.operation import OperationKind
 
 if TYPE_CHECKING:

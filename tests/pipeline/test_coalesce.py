@@ -8,7 +8,8 @@ import random
 import pytest
 
 from proxy.errors import BackendUnreachable
-from proxy.pipeline.coalesce import Coalescer, is_joined
+from proxy.pipeline.coalesce import Coalescer
+from proxy.pipeline.shared_response import is_joined
 from tests.pipeline.virtual_time import now, run
 
 KEY = b"k" * 32
