@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 Encoders = dict[tuple[str, int], "OnnxEncoder"]
 """Encoders by what they were loaded from; each takes some hundred MB, and datasets share them."""
+_loading = threading.Lock()
+"""Held while an encoder is looked for and loaded: datasets make their engines at once, in threads of their own."""
 
 
 SHARED_TIMEOUT_S = 2.0
@@ -268,10 +271,11 @@ def engine_maker(config: Config, encoders: Encoders) -> MakeEngine:
         from proxy.nl.ranker import read_ranker
 
         which = config.nl.encoder, config.nl.threads
-        if which not in encoders:
-            folder = Path(config.nl.encoder) if config.nl.encoder else None
-            encoders[which] = encoder = OnnxEncoder(folder, threads=config.nl.threads)
-            _tell_of_gpu("encoder", encoder.notice)
+        with _loading:
+            if which not in encoders:
+                folder = Path(config.nl.encoder) if config.nl.encoder else None
+                encoders[which] = encoder = OnnxEncoder(folder, threads=config.nl.threads)
+                _tell_of_gpu("encoder", encoder.notice)
         ranker = read_ranker(Path(config.nl.ranker), threads=config.nl.threads) if config.nl.ranker else None
         gates = read_gates(Path(config.nl.gate)) if config.nl.gate else None
         return QuestionEngine(index, values, encoders[which], config.nl, ranker, gates)

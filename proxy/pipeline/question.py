@@ -85,6 +85,7 @@ async def translate(
         switches: parts to leave out, for measuring them.
     Raises:
         Abstained: nothing good enough was found; the account says what was understood.
+        BackendUnreachable, BackendBusy: nothing good enough was found, and no candidate could be tried for this reason.
         ModelError: there is no engine, or it ran out of time.
         MalformedRequest: the question is longer than a question is.
     """
@@ -193,6 +194,8 @@ def _given(found: Correction, contest: Contest, account: dict[str, Any], *, leas
 
     Raises:
         Abstained: its probability of being right is under *least*, or the graph lacks what is asked for (*lacks*).
+        BackendUnreachable, BackendBusy: it is under *least*, and the backend took no candidate; the gate counts that against
+            each of them, though it says nothing of the question, which may be answered a moment later.
     """
     chosen, risk = found.entry.candidate, round(found.risk, 3)
     account |= {
@@ -211,6 +214,8 @@ def _given(found: Correction, contest: Contest, account: dict[str, Any], *, leas
         if lacks:
             missing = "the question seems to ask for something that this graph does not have"
             raise Abstained(f"{missing}; the nearest that it has: {chosen.words}", account=account)
+        if contest.away is not None:
+            raise contest.away
         raise Abstained(f"the best reading of the question ({chosen.words}) is too uncertain: risk {risk:.2f}", account=account)
     rows = found.entry.rows
     status = "unexecuted" if rows is None else "ok" if rows else "empty"

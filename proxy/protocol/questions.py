@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from proxy.backends.base import BackendRequest, BackendResponse
-from proxy.errors import Abstained, BackendGarbled, ModelError, ProxyError
+from proxy.errors import Abstained, BackendError, BackendGarbled, ModelError, ProxyError
 from proxy.pipeline.exchange import Exchange
 from proxy.pipeline.sparql import EmptyAnswer, Handling, SparqlPath, rewritten
 from proxy.protocol.asgi import Fields, Send, respond
@@ -43,7 +43,7 @@ class QuestionAnswers:
 
         Raises:
             ModelError: questions are off, not ready yet, or out of time. Abstained: no query is good enough.
-            RequestError, PluginError: a plugin refuses it.
+            BackendUnreachable, BackendBusy: nor could any be tried. RequestError, PluginError: a plugin refuses it.
         """
         hooks = self._path.hooks
         exchange.dataset = self._path.dataset.name
@@ -68,7 +68,7 @@ class QuestionAnswers:
         except Abstained as error:
             dataset.questions.observe("abstained", error.account)
             raise
-        except ModelError:
+        except (ModelError, BackendError):
             dataset.questions.observe("failed", {})
             raise
         except TimeoutError as exc:

@@ -12,7 +12,7 @@ import pytest
 
 from proxy.backends.embedded import EmbeddedBackend
 from proxy.config import Config
-from proxy.errors import Abstained, MalformedRequest, ModelError
+from proxy.errors import Abstained, BackendRefused, BackendUnreachable, MalformedRequest, ModelError
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.onnx import OnnxEncoder
 from proxy.pipeline.dataset import Dataset
@@ -135,6 +135,42 @@ def test_what_the_graph_lacks_is_refused_for_that_reason(encoder: OnnxEncoder) -
     assert caught.value.account["lacking"] > 0.6
     assert caught.value.account["guesses"]
     assert run(encoder, lambda d: translate(question, d), abstain_below=0.0, lacking_above=1.0).query
+
+
+def test_a_backend_that_is_away_is_not_blamed_on_the_question(encoder: OnnxEncoder) -> None:
+    """What could not be tried looks uncertain; the client hears that the database is gone, not that the question is unclear."""
+    away = BackendUnreachable("cannot be reached", backend="bikes")
+
+    async def ask(dataset: Dataset, error: Exception) -> Translation:
+        async def fail(*args: object, **named: object) -> Any:
+            raise error
+
+        dataset.backend.select = dataset.backend.ask = fail  # type: ignore[method-assign]
+        return await translate(Question("What is the price of the Mule?"), dataset)
+
+    with pytest.raises(BackendUnreachable):
+        run(encoder, lambda d: ask(d, away), abstain_below=1.0)
+    with pytest.raises(Abstained):
+        run(encoder, lambda d: ask(d, BackendRefused("500", backend="bikes", status=500, body="")), abstain_below=1.0)
+    assert run(encoder, lambda d: ask(d, away), abstain_below=0.0).status == "unexecuted"
+
+
+def test_a_backend_that_took_one_candidate_is_there(encoder: OnnxEncoder) -> None:
+    """What was tried is evidence: the abstention stands."""
+
+    async def ask(dataset: Dataset) -> Translation:
+        select, calls = dataset.backend.select, iter(range(9))
+
+        async def fail_but_once(*args: Any, **named: Any) -> Any:
+            if next(calls):
+                raise BackendUnreachable("cannot be reached", backend="bikes")
+            return await select(*args, **named)
+
+        dataset.backend.select = fail_but_once  # type: ignore[method-assign]
+        return await translate(Question("What is the price of the Mule?"), dataset)
+
+    with pytest.raises(Abstained):
+        run(encoder, ask, abstain_below=1.0)
 
 
 def test_without_an_engine_the_reason_is_given(encoder: OnnxEncoder) -> None:
