@@ -248,7 +248,7 @@ def test_all_connections_busy_is_503_with_retry_after(serve, stub):
         await one.watch(reader)
 
     backend = stub(script)
-    proxy = serve(backend.url, backend__max_connections=1)
+    proxy = serve(backend.url, backend__max_connections=1, load__max_wait_s=0.2)
     proxy.app.datasets[0].backend.pool.queue_s = 0.2
     client = proxy.connect(b"GET " + ASK.encode() + b" HTTP/1.1\r\nHost: a\r\n\r\n")
     wait_until(lambda: len(backend.requests) == 1)

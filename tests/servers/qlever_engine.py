@@ -179,6 +179,7 @@ class Engine(UnionStore):
         rewritten = self._rewritten(text)
         visible = pseudo if used & {"default-graph", "internal-graph"} or rewritten != text else []
         result = Result(form_of(text) or "SELECT")
+        answer = row = None
         try:
             answer = self.query(
                 rewritten,
@@ -200,6 +201,8 @@ class Engine(UnionStore):
                         self.stop_if_due(stop)
         except (RuntimeError, OSError, ValueError) as error:
             raise self._evaluation_error(error) from error
+        finally:
+            answer = row = None  # solutions may only be dropped by this thread, and a traceback would keep them for another
         self.stop_if_due(stop)
         result.compute_s = time.monotonic() - started
         return result
