@@ -68,7 +68,8 @@ class MalformedQuery(RequestError):
     """The text is not SPARQL, or nobody here can tell. *line* and *column* count from 1; None where the parser cannot tell.
 
     *message* is without the place, which ``str(error)`` begins with. *reason*: ``syntax``: it is not SPARQL 1.1; ``size``: too
-    large or too deeply nested to be read; ``internal``: the parser failed, a bug of ours. The last two may be SPARQL.
+    large or too deeply nested to be read; ``escape``: what it is depends on who reads it; ``internal``: the parser failed,
+    a bug of ours. But for the first it may be SPARQL.
     """
 
     def __init__(

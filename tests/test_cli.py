@@ -233,6 +233,7 @@ HOSTILE = {
     "an IRI": "SELECT * { <http://e/" + "x" * 500_000 + "> ?p ?o }",
     "a name": "SELECT * { ?" + "x" * 500_000 + " <http://e/none> ?o }",
     "parts": "SELECT * { ?x a <http://e.example/Mill> " + "OPTIONAL { ?x <http://e.example/no> ?y } " * 3_000 + "}",
+    "escapes": "SELECT * { ?s ?p " + "\\u0022" * 100_000 + " }",
     "NUL": "SELECT * { ?s ?p \x00 }",
     "BOM": "\ufeffSELECT * { ?s ?p ?o }",
 }
@@ -246,6 +247,16 @@ def test_check_of_hostile_text_is_short_and_clear(graph, capsys, monkeypatch, te
     shown = capsys.readouterr()
     assert shown.out.splitlines()[-1].split(":")[0] in ("pass", "reject") and len(shown.out) < 50_000
     assert "Traceback" not in shown.err
+
+
+def test_check_tells_a_terminal_nothing(graph, capsys, monkeypatch):
+    """Control characters of the query are shown as escapes; a pattern is one line."""
+    text = 'SELECT * { ?x <http://e.example/wheels> """a\x1b[2J\x00\nb""" }'
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    main(["check", "--load", graph])
+    shown = capsys.readouterr().out
+    assert "a\\x1b[2J\\x00\\nb" in shown and "\x1b" not in shown and "\x00" not in shown
+    assert shown.splitlines()[0].startswith("1:12: ")
 
 
 @pytest.mark.parametrize("text", ["", " \n", "# nothing"])

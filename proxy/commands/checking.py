@@ -15,6 +15,8 @@ from proxy.errors import MalformedQuery, ProxyError
 from proxy.pipeline.unforeseen import Failures
 
 _FAILED = "an unforeseen failure of Sparlance, told on stderr"
+_WHOLE = frozenset(["size", "escape", "internal"])
+"""Rules of the finding that stands for a whole text."""
 _LAST = {
     "pass": "pass",
     "unknown": "pass: not analysed, it would be forwarded",
@@ -36,7 +38,7 @@ def check(config: Config, text: str, *, as_json: bool) -> int:
     try:
         parsed = parse(text)
     except MalformedQuery as error:
-        if error.reason == "size":
+        if error.reason != "syntax":
             finding = not_checked(error.reason, error.message, line=error.line, column=error.column)
             _print_findings([finding], as_json=as_json, verdict="pass")
             return DONE
@@ -85,13 +87,19 @@ def _print_findings(findings: Sequence[Any], *, as_json: bool, verdict: str, err
         return
     if error is not None:
         where = f"{error.line}:{error.column}: " if error.line else ""
-        print(f"{where}{error.message}")
+        print(f"{where}{_visible(error.message)}")
     for finding in findings:
-        print(f"{finding.line}:{finding.column}: {finding.severity}" + (f": {finding.pattern}" if finding.pattern else ""))
-        print(f"    {finding.message}")
+        pattern = f": {_visible(finding.pattern)}" if finding.pattern else ""
+        print(f"{finding.line}:{finding.column}: {finding.severity}{pattern}")
+        print(f"    {_visible(finding.message)}")
         for label, lines in (("because", [finding.evidence]), ("try", finding.suggestions)):
             for line in filter(None, lines):
-                print(f"    {label}: {line}")
-    if verdict == "pass" and any(f.rule in ("size", "internal") for f in findings):
+                print(f"    {label}: {_visible(line)}")
+    if verdict == "pass" and any(f.rule in _WHOLE for f in findings):
         verdict = "unknown"
     print(_LAST[verdict])
+
+
+def _visible(text: str) -> str:
+    """*text* on one line, with escapes for what a terminal would obey or cannot show: a query may come from anybody."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -121,10 +121,14 @@ def expand_codepoints(text: str) -> tuple[str, list[tuple[int, int]]]:
         if digits is None:
             continue
         code = int(digits, 16)
-        if code > 0x10FFFF or 0xD800 <= code < 0xE000 or (code < 0x80 and not chr(code).isalnum()):
+        is_none = code > 0x10FFFF or 0xD800 <= code < 0xE000
+        if is_none or (code < 0x80 and not chr(code).isalnum()):
             line = text.count("\n", 0, m.start()) + 1
             column = m.start() - text.rfind("\n", 0, m.start())
-            raise MalformedQuery(f"{m[0]} is an escape that cannot be analysed", line=line, column=column)
+            if is_none:
+                raise MalformedQuery(f"{m[0]} stands for no character", line=line, column=column)
+            message = f"{m[0]} is an escape for a character that may be syntax, and databases differ on whether it then is"
+            raise MalformedQuery(message, line=line, column=column, reason="escape")
         parts += (text[at : m.start()], chr(code))
         length += m.start() - at + 1
         lost += len(m[0]) - 1

@@ -18,9 +18,9 @@ _MAX_LISTED = 3
 
 def shown(literal: Literal, names: Names) -> str:
     """A literal as an author writes it, cut when long."""
-    if family(literal.datatype) is Family.NUMBER:
-        return literal.lexical[:_MAX_SHOWN]
     text = literal.lexical if len(literal.lexical) <= _MAX_SHOWN else literal.lexical[:_MAX_SHOWN] + "…"
+    if family(literal.datatype) is Family.NUMBER:
+        return text
     quoted = render_term(Literal(text))
     if literal.language is not None:
         return f"{quoted}@{literal.language}"

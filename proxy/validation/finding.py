@@ -45,7 +45,7 @@ class Finding:
 
 
 def not_checked(rule: str, why: str, *, line: int | None = None, column: int | None = None) -> Finding:
-    """What is said of a whole query that was not analysed: *rule* ``size`` or ``internal``, *why* in a clause."""
+    """What is said of a whole query that was not analysed: *rule* ``size``, ``escape`` or ``internal``, *why* in a clause."""
     evidence = "Nothing is known of the query: it is forwarded as it is, if [policy] allows that of text that cannot be read."
     return Finding(Severity.NOT_ANALYSED, "", line or 1, column or 1, f"Not analysed: {why}.", evidence, (), rule)
 
