@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from proxy.nl.lm.scorer import LmScorer
     from proxy.nl.onnx import OnnxEncoder
     from proxy.pipeline.judging import Judge
+    from proxy.pipeline.local_model import LocalModel
     from proxy.pipeline.model_queue import ModelQueue
     from proxy.pipeline.redis_link import RedisLink
     from proxy.pipeline.snapshots import Snapshots
@@ -231,12 +232,22 @@ def make_judge(config: Config) -> Judge | None:
 
 
 def make_writer(config: Config) -> Writer | None:
-    """The language model at ``writer.url``, or None where none is named; connects to nothing yet."""
-    if not config.writer.url:
+    """The language model at ``writer.url`` or in ``writer.folder``, or None where none is named; connects to nothing yet.
+
+    Raises:
+        ModelError: the one in the folder cannot be used.
+    """
+    if not config.writer.url and not config.writer.folder:
         return None
     from proxy.backends.chat import ChatServer  # late: httpx takes a while to import
     from proxy.pipeline.writing import Writer
 
+    if config.writer.folder:
+        from proxy.pipeline.local_generator import LocalGenerator
+
+        nl = config.nl
+        local = _local_writer(config.writer.folder, nl.threads, nl.prefix_cache, nl.prefix_cache_bytes)
+        return Writer(LocalGenerator(local), config.writer)
     return Writer(ChatServer(config.writer.url, config.writer.model, key=config.writer.key.value), config.writer)
 
 
@@ -253,6 +264,21 @@ def _scorer(folder: str, threads: int, prefix_cache: str, prefix_cache_bytes: in
     _tell_of_gpu("scorer", model.notice)
     prefixes = PrefixCache(model, folder=Path(prefix_cache) if prefix_cache else None, disk_bytes=prefix_cache_bytes)
     return LmScorer(model, prefixes), ModelQueue(name="scorer")
+
+
+@lru_cache(maxsize=2)
+def _local_writer(folder: str, threads: int, prefix_cache: str, prefix_cache_bytes: int) -> LocalModel:
+    """One for all datasets, kept over reloads."""
+    from proxy.nl.lm.prefixes import PrefixCache  # late: onnxruntime is heavy
+    from proxy.nl.lm.step import OnnxStepModel
+    from proxy.pipeline.local_model import WRITTEN_TOGETHER, LocalModel
+    from proxy.pipeline.model_queue import ModelQueue
+
+    model = OnnxStepModel(Path(folder), threads=threads)
+    structlog.get_logger().info("writer_loaded", form=model.form, device=model.device)
+    _tell_of_gpu("writer", model.notice)
+    prefixes = PrefixCache(model, folder=Path(prefix_cache) if prefix_cache else None, disk_bytes=prefix_cache_bytes)
+    return LocalModel(model, ModelQueue(name="writer", together_most=WRITTEN_TOGETHER), prefixes)
 
 
 def _tell_of_gpu(model: str, notice: str) -> None:

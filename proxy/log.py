@@ -27,7 +27,8 @@ EVENTS: Mapping[str, str] = {
     "config_reloaded": "The server goes on with another configuration. changed",
     "engine_built": "The question engine of a dataset can serve. dataset, elapsed_s",
     "scorer_loaded": "The language model of nl.scorer is open. form, device",
-    "gpu_unused": "There is a GPU, and a model runs on the CPU. model (encoder or scorer), reason",
+    "writer_loaded": "The language model of writer.folder is open. form, device",
+    "gpu_unused": "There is a GPU, and a model runs on the CPU. model (encoder, scorer or writer), reason",
     "engine_failed": "The question engine could not be made; questions are declined. dataset, error",
     "exchange": (
         "A request was answered. method, path, status, bytes, total_ms; where they apply: form, verdict, question, outcome, "

@@ -83,6 +83,7 @@ def test_every_key_says_why():
         ("[writer]\nurl = 'http://['\nmodel = 'm'\n", "writer.url", ["http://127.0.0.1:8000/v1"]),
         ("[writer]\nurl = 'https://u:p@a/v1'\nmodel = 'm'\n", "writer.url", ["SPARLANCE_WRITER_KEY"]),
         ("[writer]\nurl = 'http://a/v1'\n", "writer.model", ["not set"]),
+        ("[writer]\nurl = 'http://a/v1'\nmodel = 'm'\nfolder = 'f'\n", "writer.folder", ["one of them"]),
         ("[writer]\nkey = 'k'\n", "writer.key", ["SPARLANCE_WRITER_KEY"]),
         ("[writer]\ndrafts = 9\n", "writer.drafts", ["9", "8"]),
         ("[plugins]\noptions = []\n", "plugins.options", ["unknown key"]),
@@ -192,7 +193,7 @@ def test_paths_in_a_file_start_at_the_file(tmp_path):
 
 def test_every_setting_that_names_a_file_or_folder_starts_at_the_file(tmp_path):
     """Whatever is called so; a key that is added later is held to it too."""
-    called = {"directory", "keys_file", "encoder", "ranker", "scorer", "prefix_cache", "memory"}
+    called = {"directory", "keys_file", "encoder", "ranker", "scorer", "prefix_cache", "memory", "folder"}
     named = {f"{s}.{k}" for s in SECTIONS for k in keys(s) if k in called}
     assert len(named) >= 8
     for key in sorted(named):

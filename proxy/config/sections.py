@@ -229,12 +229,14 @@ class NlSettings(Struct, frozen=True, kw_only=True):
 
 class WriterSettings(Struct, frozen=True, kw_only=True):
     """A language model that writes queries. *url*: of a server that speaks OpenAI's protocol, up to ``/v1``; empty: none.
+    *folder*: in its place, a model that ``sparlance model import`` wrote.
 
     key: its bearer token; by environment only.
     """
 
     url: str = ""
     model: str = ""
+    folder: AnyPath = ""
     drafts: Annotated[int, Meta(ge=1, le=8)] = 3
     repairs: Annotated[int, Meta(ge=0, le=8)] = 2
     temperature: Annotated[float, Meta(ge=0, le=2)] = 0.7

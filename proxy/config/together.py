@@ -43,6 +43,8 @@ def check_together(config: Config) -> None:
 
 def _check_writer(config: Config) -> None:
     writer = config.writer
+    if writer.url and writer.folder:
+        raise ConfigError("writer.folder", "found together with writer.url; accepted: one of them, a server or a folder")
     if not writer.url:
         return
     try:
