@@ -15,6 +15,8 @@ def most_solutions(size: GroupSize, supports: Supports) -> int | None:
     From the keys on, each triple pattern multiplies by as many triples as its property has at most at one subject or one
     object, whichever end is bound already, or in all. Any order gives a bound; the one with the smallest next factor is taken.
     """
+    if supports.index.covers_named_graphs:
+        return None  # where graphs are merged, some backends give a triple once for each graph that has it
     every = [*size.edges, *(e for own in size.optional for e in own)]
     if not all(isinstance(e.predicate, Iri) and supports.is_complete((), e.predicate.value) for e in every):
         return None
@@ -48,8 +50,7 @@ def _factor(edge: Edge, bound: set[Place], supports: Supports) -> int:
     has_subject = edge.subject in bound or isinstance(edge.subject, Iri)
     has_object = edge.object in bound or isinstance(edge.object, Iri)  # a literal may equal several that are stored
     if has_subject and has_object:
-        # where graphs are merged, some backends give a triple once for each graph that has it
-        return min(objects, subjects) if index.covers_named_graphs else 1
+        return 1
     if p == index.class_predicate and isinstance(edge.object, Iri) and not has_subject:
         return min(subjects, index.class_instances.get(edge.object.value, 0))
     if has_subject:
