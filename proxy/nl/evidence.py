@@ -40,7 +40,7 @@ _ONE = re.compile(
 )
 _CLAUSES = frozenset("that which who whose whom where with and but or than as in of for by".split())
 _LEAD_MOST = 4.0
-_CONTEST = 40
+CONTEST = 40
 """Candidates whose scores are looked at; those far behind say nothing."""
 _ENGINE = (
     "cosine", "coverage", "least", "dropped", "chosen", "sketch_rank", "precision", "shown_precision", "known_covered",
@@ -183,8 +183,8 @@ def evidence(
     gate without execution feedback can be asked.
     """
     mine_is = field[chosen]
-    top = [*field[:_CONTEST], *([mine_is] if chosen >= _CONTEST else [])]
-    at = min(chosen, _CONTEST)
+    top = [*field[:CONTEST], *([mine_is] if chosen >= CONTEST else [])]
+    at = min(chosen, CONTEST)
     part_of = shares(top)
     rivals = [r.score for i, r in enumerate(top) if i != at]
     found = {

@@ -44,27 +44,16 @@ def rank(question: str, candidates: Sequence[Candidate], encoder: Encoder, ranke
     return [*head, *ordered[_EMBEDDED:]]
 
 
-Rows = Sequence[tuple[object, ...]]
-
-
 def choose(
-    candidates: Sequence[Candidate], answers: Sequence[Rows | None], *, empty_malus: float = 1.5, consensus: float = 0.3
-) -> int | None:
-    """Which of the executed *candidates* to give, by score and by what their *answers* say; None if there is none."""
-    if not candidates:
-        return None
-    return preferred([c.score for c in candidates], [Seen.of(a) for a in answers], empty_malus=empty_malus, consensus=consensus)
-
-
-def preferred(
     scores: Sequence[float], seen: Sequence[Seen | None], *, empty_malus: float = 1.5, consensus: float = 0.3
-) -> int:
-    """Which of some executed candidates to give, by their *scores* and by what was *seen* of their answers.
+) -> int | None:
+    """Which of some executed candidates to give, by their *scores* and by what was *seen* of their answers; None of none.
 
     An empty answer, a single zero and a query that failed count against a candidate without banning it; agreeing with other
     executed candidates counts for it.
     """
-    best, best_score = 0, float("-inf")
+    best: int | None = None
+    best_score = float("-inf")
     for i, (score, mine) in enumerate(zip(scores, seen, strict=False)):
         if mine is None:
             score -= 3 * empty_malus

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from proxy.backends.base import Backend
+from proxy.backends.base import Backend, Solutions
 from proxy.errors import BackendBusy, BackendError, BackendUnreachable, MalformedQuery
 from proxy.index.support import SupportIndex
 from proxy.nl.enumerate import WRITTEN, Candidate
-from proxy.nl.evidence import Seen, evidence, traits
+from proxy.nl.evidence import CONTEST, Seen, evidence, traits
 from proxy.nl.gate import Gates
 from proxy.nl.outline import Outline, Rival
 from proxy.nl.rank import choose, row_values
@@ -30,11 +30,9 @@ CALLS_MOST = 8
 CANDIDATE_MOST_S = 5.0
 """For one candidate's execution: it only gathers evidence, and a bad join must not hold the answer up."""
 ROWS_MOST = 10_000
-_OUTLINED = 40
-"""Candidates whose outlines are compared: as many as the gate looks at."""
 RISK_OF_WRITTEN = 0.5
 """Of a query that a language model wrote and no enumerated one agrees with: the gate has learned from enumerated ones only."""
-_TRIED = 3
+TRIED = 3
 """Times as many candidates are looked at as are wanted for execution."""
 
 Vet = Callable[[ParsedQuery, str], Awaitable[bool]]
@@ -61,11 +59,13 @@ ALL_ON = Switches()
 
 @dataclass(slots=True)
 class Entry:
-    """A candidate in the contest. rows: None where it was not run, or failed."""
+    """A candidate in the contest. rival: what the gate sees of it in the field; None of a written one, which is not in it.
+    rows, seen: None where it was not run, or failed."""
 
     candidate: Candidate
     findings: tuple[Finding, ...]
     traits: dict[str, float]
+    rival: Rival | None
     rows: list[tuple[object, ...]] | None = None
     seen: Seen | None = None
 
@@ -99,10 +99,12 @@ class Contest:
         """
         # The gate has learned what a field of enumerated candidates is like; written ones would be strangers in it.
         fresh = [c for c in ranked if c.sparql not in self._known and c.source != WRITTEN]
-        rivals = [Rival(c.score, Outline.of(c.plan, c.query, c.words) if n < _OUTLINED else None) for n, c in enumerate(fresh)]
-        self.rivals = sorted([*self.rivals, *rivals], key=lambda r: -r.score)
+        rival_of = {
+            id(c): Rival(c.score, Outline.of(c.plan, c.query, c.words) if n < CONTEST else None) for n, c in enumerate(fresh)
+        }
+        self.rivals = sorted([*self.rivals, *rival_of.values()], key=lambda r: -r.score)
         taken: list[Entry] = []
-        for candidate in ranked[: _TRIED * wanted]:
+        for candidate in ranked[: TRIED * wanted]:
             if candidate.sparql in self._known:
                 continue
             self._known.add(candidate.sparql)
@@ -110,7 +112,7 @@ class Contest:
             if findings is not None:
                 severities = Counter(str(f.severity) for f in findings)
                 known = traits(self.question.text, candidate.plan, candidate.words, candidate.features, severities)
-                taken.append(Entry(candidate, findings, known))
+                taken.append(Entry(candidate, findings, known, rival_of.get(id(candidate))))
             if len(taken) == wanted:
                 break
         await self._run(taken[: max(0, CALLS_MOST - self.calls)], timeout_s)
@@ -120,7 +122,7 @@ class Contest:
     def best(self) -> Entry | None:
         """The entry to give, by the ranking's score and by what running it and the others brought."""
         consensus = {} if self.switches.consensus else {"consensus": 0.0}
-        at = choose([e.candidate for e in self.entries], [e.rows for e in self.entries], **consensus)
+        at = choose([e.candidate.score for e in self.entries], [e.seen for e in self.entries], **consensus)
         return None if at is None else self.entries[at]
 
     def risk(self, entry: Entry) -> float:
@@ -129,18 +131,11 @@ class Contest:
             return 0.0
         if entry.candidate.source == WRITTEN:
             return min((self.risk(e) for e in self._enumerated() if _agree(e, entry)), default=RISK_OF_WRITTEN)
-        seen: list[Seen | None] = [None] * len(self.rivals)
-        at: dict[int, int] = {}
-        for e in sorted(self._enumerated(), key=lambda e: -e.candidate.score):
-            same = [n for n, r in enumerate(self.rivals) if r.score == e.candidate.score and n not in at.values()]
-            outline = Outline.of(e.candidate.plan, e.candidate.query, e.candidate.words)
-            place = next((n for n in same if self.rivals[n].outline == outline), same[0])
-            at[id(e)] = place
-            seen[place] = e.seen
+        seen_of = {id(e.rival): e.seen for e in self._enumerated()}
+        seen = [seen_of.get(id(r)) for r in self.rivals]
+        at = next(n for n, r in enumerate(self.rivals) if r is entry.rival)
         is_executed = self.switches.execution_feedback and not self.question.dataset
-        known = evidence(
-            entry.traits, self.rivals, at[id(entry)], seen, proposed=len(self.rivals), is_executed=is_executed
-        )
+        known = evidence(entry.traits, self.rivals, at, seen, proposed=len(self.rivals), is_executed=is_executed)
         return self.gates.risk(known, is_executed=is_executed)
 
     def lacking(self, entry: Entry) -> float:
@@ -191,19 +186,14 @@ class Contest:
         errors: list[BackendUnreachable | BackendBusy] = []
 
         async def run(entry: Entry) -> None:
-            c = entry.candidate
             try:
-                if c.query.is_ask:
-                    rows: list[tuple[object, ...]] = [(await self.backend.ask(c.sparql, timeout_s=timeout_s),)]
-                else:
-                    text = c.sparql if c.query.limit is not None else f"{c.sparql}\nLIMIT {self.row_limit}"
-                    found = await self.backend.select(text, timeout_s=timeout_s, limit_rows=self.row_limit)
-                    rows = row_values(found.rows)
+                found = await trial(entry.candidate, self.backend, timeout_s=timeout_s, row_limit=self.row_limit)
             except (BackendUnreachable, BackendBusy) as error:
                 errors.append(error)
                 return
             except BackendError:
                 return
+            rows: list[tuple[object, ...]] = row_values(found.rows) if isinstance(found, Solutions) else [(found,)]
             entry.rows, entry.seen = rows, Seen.of(rows, self.question.text)
 
         await asyncio.gather(*(run(e) for e in entries))
@@ -215,6 +205,18 @@ class Contest:
 
 def _agree(a: Entry, b: Entry) -> bool:
     return a.seen is not None and b.seen is not None and a.seen.signature == b.seen.signature
+
+
+async def trial(c: Candidate, backend: Backend, *, timeout_s: float, row_limit: int) -> Solutions | bool:
+    """What *c* brings, within the bounds under which candidates are tried.
+
+    Raises:
+        BackendError
+    """
+    if c.query.is_ask:
+        return await backend.ask(c.sparql, timeout_s=timeout_s)
+    text = c.sparql if c.query.limit is not None else f"{c.sparql}\nLIMIT {row_limit}"
+    return await backend.select(text, timeout_s=timeout_s, limit_rows=row_limit)
 
 
 async def row_count(sparql: str, backend: Backend) -> int | None:

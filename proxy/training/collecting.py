@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from proxy.backends.base import Solutions
 from proxy.errors import BackendError, ModelError
 from proxy.evaluating import accepted_forms, answer_of
 from proxy.evaluation.questions import GoldQuestion
@@ -14,9 +15,8 @@ from proxy.index.support import SupportIndex
 from proxy.nl.engine import QuestionEngine
 from proxy.nl.enumerate import Candidate
 from proxy.nl.evidence import Seen, traits
-from proxy.nl.ir import render
 from proxy.nl.outline import Outline
-from proxy.pipeline.contest import CANDIDATE_MOST_S
+from proxy.pipeline.contest import CANDIDATE_MOST_S, trial
 from proxy.pipeline.dataset import Dataset
 from proxy.query.model import ParsedQuery
 from proxy.query.operation import Question
@@ -90,11 +90,10 @@ async def _options(
 
 
 async def _option(text: str, c: Candidate, dataset: Dataset, index: SupportIndex, right: _Right | None) -> Option:
-    sparql = c.sparql or render(c.query)
-    parsed = parse(sparql)
+    parsed = parse(c.sparql)
     found = check(parsed, index) if isinstance(parsed, ParsedQuery) else ()
     severities = Counter(str(f.severity) for f in found)
-    got = await _answer(sparql, c, dataset)
+    got = await _answer(c, dataset)
     seen = Seen.of(None if got is None else got.rows, text)
     return Option(
         words=c.words,
@@ -108,14 +107,12 @@ async def _option(text: str, c: Candidate, dataset: Dataset, index: SupportIndex
     )
 
 
-async def _answer(sparql: str, c: Candidate, dataset: Dataset) -> Answer | None:
-    """What *sparql* brings within the bounds that it would be tried under; None if it fails."""
-    limit = dataset.settings.nl.row_limit
+async def _answer(c: Candidate, dataset: Dataset) -> Answer | None:
+    """What *c* brings when it is tried; None if it fails."""
     try:
-        if c.query.is_ask:
-            return Answer(("boolean",), [(await dataset.trying.ask(sparql, timeout_s=CANDIDATE_MOST_S),)])
-        text = sparql if c.query.limit is not None else f"{sparql}\nLIMIT {limit}"
-        found = await dataset.trying.select(text, timeout_s=CANDIDATE_MOST_S, limit_rows=limit)
+        found = await trial(c, dataset.trying, timeout_s=CANDIDATE_MOST_S, row_limit=dataset.settings.nl.row_limit)
     except BackendError:
         return None
+    if not isinstance(found, Solutions):
+        return Answer(("boolean",), [(found,)])
     return Answer(tuple(found.variables), [tuple(comparable(t) for t in row) for row in found.rows])

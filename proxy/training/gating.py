@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from proxy.nl.evidence import LACKING, Seen, evidence
 from proxy.nl.gate import Gate
 from proxy.nl.outline import Rival
-from proxy.nl.rank import preferred
+from proxy.nl.rank import choose
+from proxy.pipeline.contest import TRIED
 from proxy.training.linear import Matrix, out_of_fold
 from proxy.training.samples import Sample, fold_of
 
 FOLDS = 5
-_TRIED = 3
-"""Times as many candidates are looked at as are run, as in the contest."""
 Known = Mapping[str, float]
 Bools = NDArray[np.bool_]
 
@@ -64,12 +63,13 @@ def contested(n: int, sample: Sample, scores: Matrix, execute: int, fold: int) -
     """The contest over the candidates of *sample*, the nth, when they have *scores*."""
     order = np.argsort(-scores, kind="stable")
     ranked = [sample.options[i] for i in order]
-    run = [i for i, o in enumerate(ranked[: _TRIED * execute]) if not o.is_barred][:execute]
-    if not run:
-        return []
+    run = [i for i, o in enumerate(ranked[: TRIED * execute]) if not o.is_barred][:execute]
     seen: list[Seen | None] = [ranked[i].seen if i in run else None for i in range(len(ranked))]
     field = [Rival(float(scores[i]), sample.options[i].outline) for i in order]
-    chosen = run[preferred([field[i].score for i in run], [seen[i] for i in run])]
+    best = choose([field[i].score for i in run], [seen[i] for i in run])
+    if best is None:
+        return []
+    chosen = run[best]
 
     def known(i: int, is_executed: bool) -> Known:
         return evidence(ranked[i].traits, field, i, seen, proposed=sample.proposed, is_executed=is_executed)

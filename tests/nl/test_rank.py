@@ -5,6 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.nl.enumerate import Candidate
+from proxy.nl.evidence import Seen
 from proxy.nl.ir import Pattern, Query
 from proxy.nl.plan import Plan
 from proxy.nl.rank import choose, rank, row_values
@@ -12,8 +13,8 @@ from proxy.nl.ranker import Ranker
 from proxy.query.term import XSD, Iri, Literal
 
 
-def candidate(words: str, score: float = 0.0, **features: float) -> Candidate:
-    return Candidate(Plan(()), Query(Pattern()), words, dict(features), score=score)
+def candidate(words: str, **features: float) -> Candidate:
+    return Candidate(Plan(()), Query(Pattern()), words, dict(features))
 
 
 def test_the_nearer_words_win(encoder) -> None:
@@ -47,15 +48,15 @@ def test_a_cross_encoder_has_its_say_on_the_best_few(encoder) -> None:
 
 def test_an_empty_answer_counts_against_but_does_not_ban() -> None:
     """Close scores: the one with rows is chosen; a clear lead survives an empty answer."""
-    close = [candidate("a", 5.0), candidate("b", 4.5)]
-    assert choose(close, [[], [("x",)]]) == 1
-    assert choose([candidate("a", 9.0), candidate("b", 4.5)], [[], [("x",)]]) == 0
+    nothing, one = Seen.of([]), Seen.of([("x",)])
+    assert choose([5.0, 4.5], [nothing, one]) == 1
+    assert choose([9.0, 4.5], [nothing, one]) == 0
     assert choose([], []) is None
 
 
 def test_agreement_counts_for_a_candidate() -> None:
     """Two that bring the same rows beat one that is a little better by itself."""
-    assert choose([candidate("a", 5.1), candidate("b", 5.0), candidate("c", 4.9)], [[("x",)], [("y",)], [("y",)]]) == 1
+    assert choose([5.1, 5.0, 4.9], [Seen.of([("x",)]), Seen.of([("y",)]), Seen.of([("y",)])]) == 1
 
 
 def test_rows_compare_by_value() -> None:
