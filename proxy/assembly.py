@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from proxy.index.support import SupportIndex
     from proxy.index.values import ValueIndex
     from proxy.nl.engine import QuestionEngine
+    from proxy.nl.lm.prefixes import PrefixCache
     from proxy.nl.lm.scorer import LmScorer
+    from proxy.nl.lm.step import OnnxStepModel
     from proxy.nl.onnx import OnnxEncoder
     from proxy.pipeline.judging import Judge
     from proxy.pipeline.local_model import LocalModel
@@ -254,31 +256,37 @@ def make_writer(config: Config) -> Writer | None:
 @lru_cache(maxsize=2)
 def _scorer(folder: str, threads: int, prefix_cache: str, prefix_cache_bytes: int) -> tuple[LmScorer, ModelQueue]:
     """One for all datasets, kept over reloads: it takes some hundred MB."""
-    from proxy.nl.lm.prefixes import PrefixCache  # late: onnxruntime is heavy
     from proxy.nl.lm.scorer import LmScorer
-    from proxy.nl.lm.step import OnnxStepModel
     from proxy.pipeline.model_queue import ModelQueue
 
-    model = OnnxStepModel(Path(folder), threads=threads)
+    model, prefixes = _language_model(folder, threads, prefix_cache, prefix_cache_bytes)
     structlog.get_logger().info("scorer_loaded", form=model.form, device=model.device)
     _tell_of_gpu("scorer", model.notice)
-    prefixes = PrefixCache(model, folder=Path(prefix_cache) if prefix_cache else None, disk_bytes=prefix_cache_bytes)
     return LmScorer(model, prefixes), ModelQueue(name="scorer")
 
 
 @lru_cache(maxsize=2)
 def _local_writer(folder: str, threads: int, prefix_cache: str, prefix_cache_bytes: int) -> LocalModel:
     """One for all datasets, kept over reloads."""
-    from proxy.nl.lm.prefixes import PrefixCache  # late: onnxruntime is heavy
-    from proxy.nl.lm.step import OnnxStepModel
     from proxy.pipeline.local_model import WRITTEN_TOGETHER, LocalModel
     from proxy.pipeline.model_queue import ModelQueue
 
-    model = OnnxStepModel(Path(folder), threads=threads)
+    model, prefixes = _language_model(folder, threads, prefix_cache, prefix_cache_bytes)
     structlog.get_logger().info("writer_loaded", form=model.form, device=model.device)
     _tell_of_gpu("writer", model.notice)
-    prefixes = PrefixCache(model, folder=Path(prefix_cache) if prefix_cache else None, disk_bytes=prefix_cache_bytes)
     return LocalModel(model, ModelQueue(name="writer", together_most=WRITTEN_TOGETHER), prefixes)
+
+
+def _language_model(
+    folder: str, threads: int, prefix_cache: str, prefix_cache_bytes: int
+) -> tuple[OnnxStepModel, PrefixCache]:
+    """The model in *folder*, and the prefixes that it has read."""
+    from proxy.nl.lm.prefixes import PrefixCache  # late: onnxruntime is heavy
+    from proxy.nl.lm.step import OnnxStepModel
+
+    model = OnnxStepModel(Path(folder), threads=threads)
+    kept_in = Path(prefix_cache) if prefix_cache else None
+    return model, PrefixCache(model, folder=kept_in, disk_bytes=prefix_cache_bytes)
 
 
 def _tell_of_gpu(model: str, notice: str) -> None:

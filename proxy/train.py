@@ -36,8 +36,6 @@ from proxy.training.synth import Draft, drafts
 Told = Callable[[str, int, int], None]
 MOST_ROWS = 200
 """Of the answer to a synthetic question: nobody asks for more."""
-LACKING_EVERY = 4
-"""Of so many questions one is also asked of what the graph lacks, to train a gate."""
 EXAMPLES = 30
 ROUND_TRIP = 20
 """A synthetic question is kept if a query with its answer is among so many of the engine's best."""
@@ -86,7 +84,7 @@ def train_gate(
     keep: Path | None = None,
     limit: int | None = None,
     from_scratch: bool = False,
-    lacking_every: int = LACKING_EVERY,
+    lacking_every: int,
     command: str,
     told: Told,
 ) -> str:

@@ -7,21 +7,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from proxy.cli.flags import command, config_of, configured, count
+from proxy.cli.flags import actions, command, config_of, configured, count
 from proxy.commands import DONE, REFUSED
 
 
 def add(commands: Any) -> None:
     """Add them to *commands*."""
-    config = commands.add_parser("config", help="Check or show the settings.").add_subparsers(metavar="ACTION", required=True)
+    config = actions(commands, "config", "Check or show the settings.")
     for name, run, what in (
         ("check", _config_check, "Tell whether every setting can be used, and load the plugins; starts nothing."),
         ("show", _config_show, "Print the settings in effect as TOML, secrets left out."),
     ):
         configured(command(config, name, run, what, f"sparlance config {name} --config config.toml"))
 
-    _keys(commands.add_parser("key", help="Make and revoke API keys.").add_subparsers(metavar="ACTION", required=True))
-    plugin = commands.add_parser("plugin", help="What can be plugged in.").add_subparsers(metavar="ACTION", required=True)
+    _keys(actions(commands, "key", "Make and revoke API keys."))
+    plugin = actions(commands, "plugin", "What can be plugged in.")
     listing = command(
         plugin, "list", _plugin_list, "List the plugins in the folder and which are on.", "sparlance plugin list"
     )

@@ -34,6 +34,11 @@ def _nearest(word: str, known: Iterable[str]) -> str:
     return f". Did you mean {close[0]}?" if close else ""
 
 
+def actions(commands: Any, name: str, what: str, *, metavar: str = "ACTION") -> Any:
+    """What the commands ``NAME ACTION`` are added to."""
+    return commands.add_parser(name, help=what).add_subparsers(metavar=metavar, required=True)
+
+
 def command(commands: Any, name: str, run: Any, what: str, example: str) -> argparse.ArgumentParser:
     noun = "example" if "\n" not in example else "examples"
     parser = commands.add_parser(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from proxy.cli.flags import command, count, of_one, reads_one, share
+from proxy.cli.flags import actions, command, count, of_one, reads_one, share
 from proxy.errors import ProxyError
 
 
@@ -38,9 +38,7 @@ def add(commands: Any) -> None:
         "--format", choices=("table", "json", "query"), default="table", help="table (default), SPARQL JSON, or the query alone"
     )
 
-    index = commands.add_parser("index", help="What the index knows of a graph.").add_subparsers(
-        metavar="ACTION", required=True
-    )
+    index = actions(commands, "index", "What the index knows of a graph.")
     show = command(
         index,
         "show",

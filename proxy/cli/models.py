@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from proxy.cli.flags import command, config_of, count, of_one, reads_from, reads_one
+from proxy.cli.flags import actions, command, config_of, count, of_one, reads_from, reads_one
 from proxy.commands import DONE
+from proxy.commands.output import say
 from proxy.evaluation.parts import Part
 
 
@@ -43,11 +44,9 @@ def add(commands: Any) -> None:
 
 
 def _trains(commands: Any) -> None:
-    actions = commands.add_parser("train", help="Fit models to pairs of questions and queries.").add_subparsers(
-        metavar="MODEL", required=True
-    )
+    trains = actions(commands, "train", "Fit models to pairs of questions and queries.", metavar="MODEL")
     ranker = command(
-        actions,
+        trains,
         "ranker",
         _train_ranker,
         "Fit the ranking of candidate queries, and write it into a folder for [nl] ranker (docs/models.md).",
@@ -62,7 +61,7 @@ def _trains(commands: Any) -> None:
     reads_from(ranker)
 
     gate = command(
-        actions,
+        trains,
         "gate",
         _train_gate,
         "Fit the gates, which tell how likely an answer is wrong, and write them into a folder for [nl] gate (docs/models.md).",
@@ -71,8 +70,9 @@ def _trains(commands: Any) -> None:
     )
     _samples(gate)
     gate.add_argument(
-        "--lacking-every", metavar="N", type=count, help="of N questions one is also asked of what the graph lacks; default 4"
-    )
+        "--lacking-every", metavar="N", type=count, default=4,
+        help="of N questions one is also asked of what the graph lacks; default 4",
+    )  # fmt: skip
     gate.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True, help="where the gates are written")
     reads_from(gate)
 
@@ -93,11 +93,9 @@ def _samples(parser: argparse.ArgumentParser) -> None:
 
 
 def _models(commands: Any) -> None:
-    actions = commands.add_parser("model", help="Language models for [nl] scorer: import, check, list.").add_subparsers(
-        metavar="ACTION", required=True
-    )
+    models = actions(commands, "model", "Language models for [nl] scorer and [writer]: import, check, write, list.")
     importing = command(
-        actions,
+        models,
         "import",
         _model_import,
         "Make the ONNX folder of a Hugging Face folder or a GGUF file (llama, qwen2, gemma3), and hold it against the source "
@@ -114,19 +112,19 @@ def _models(commands: Any) -> None:
         "--form", action="append", choices=("int8", "fp16", "fp32"), help="int8 (default): CPU; fp16: CUDA; may be repeated"
     )
     checking = command(
-        actions, "check", _model_check, "Open a model and measure it here.", "sparlance model check models/smollm2"
+        models, "check", _model_check, "Open a model and measure it here.", "sparlance model check models/smollm2"
     )
     checking.add_argument("folder", metavar="FOLDER", type=Path)
     for each in (importing, checking):
         each.add_argument("--threads", metavar="N", type=int, default=0, help="of one step; default: one per core")
-    _writes(actions)
-    listing = command(actions, "list", _model_list, "The models in the folders of a folder.", "sparlance model list models")
+    _writes(models)
+    listing = command(models, "list", _model_list, "The models in the folders of a folder.", "sparlance model list models")
     listing.add_argument("parent", metavar="FOLDER", type=Path, nargs="?", default=Path("."), help="default: here")
 
 
-def _writes(actions: Any) -> None:
+def _writes(models: Any) -> None:
     writing = command(
-        actions,
+        models,
         "write",
         _model_write,
         "Let a model go on from a text; the account of it goes to stderr, as JSON.",
@@ -182,8 +180,7 @@ def _model_import(parsed: argparse.Namespace) -> int:
     from proxy.models import import_and_report
 
     forms = tuple(dict.fromkeys(parsed.form or ("int8",)))
-    told = _say_on_stderr
-    print(import_and_report(parsed.source, parsed.output, forms=forms, threads=parsed.threads, told=told))
+    print(import_and_report(parsed.source, parsed.output, forms=forms, threads=parsed.threads, told=say))
     return DONE
 
 
@@ -203,7 +200,7 @@ def _model_write(parsed: argparse.Namespace) -> int:
         stop=tuple(parsed.stop), drafts=parsed.drafts, beams=parsed.beams, timeout_s=parsed.timeout_s, threads=parsed.threads,
         form=parsed.form, drawn={"temperature": parsed.temperature, "top_p": parsed.top_p, "seed": parsed.seed},
     )  # fmt: skip
-    _say_on_stderr(account)
+    say(account)
     print("\n---\n".join(texts))
     return DONE
 
@@ -213,7 +210,3 @@ def _model_list(parsed: argparse.Namespace) -> int:
 
     print(listed(parsed.parent))
     return DONE
-
-
-def _say_on_stderr(text: str) -> None:
-    print(text, file=sys.stderr)

@@ -6,14 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from proxy.cli.flags import command, config_of, count, of_one, reads_from, reads_one, share
+from proxy.cli.flags import actions, command, config_of, count, of_one, reads_from, reads_one, share
 
 
 def add(commands: Any) -> None:
     """Add it to *commands*."""
-    pairs = commands.add_parser("pairs", help="Pairs of questions and queries, to train on.").add_subparsers(
-        metavar="ACTION", required=True
-    )
+    pairs = actions(commands, "pairs", "Pairs of questions and queries, to train on.")
     synth = command(
         pairs,
         "synth",

@@ -41,11 +41,8 @@ async def opened(config: Config, *, nl: bool, is_fresh: bool = False) -> AsyncIt
     """
     require_source(config)
     from proxy.app import create_app
-    from proxy.log import configure
 
-    if config.log.level != "debug":
-        # What goes wrong is raised below, as one sentence; the event would say it twice.
-        configure(msgspec.structs.replace(config.log, level="error"))
+    quiet(config)
     settings = msgspec.structs.replace(
         config,
         nl=msgspec.structs.replace(config.nl, enabled=nl),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from proxy.commands import DONE, FAILED, REFUSED
@@ -32,18 +33,12 @@ def train_ranker(
     from proxy.training.crossencoder import Recipe
     from proxy.training.fitting import Source
 
-    if not pairs and not samples:
-        raise ConfigError("pairs", "nothing to train on: name a file or folder with --pairs, or --samples")
-    quiet(config)
     source = Source(encoder, Recipe(epochs=epochs, seed=seed)) if encoder is not None else None
-    progress = ProgressLine(sys.stderr)
-    try:
+    with _training(config, pairs, samples) as told:
         card = train(
             config, pairs, output, samples=samples, keep=keep, limit=limit, from_scratch=from_scratch, source=source,
-            command="sparlance train ranker", told=progress,
+            command="sparlance train ranker", told=told,
         )  # fmt: skip
-    finally:
-        progress.end()
     print(card, end="")
     return DONE
 
@@ -57,26 +52,31 @@ def train_gate(
     keep: Path | None,
     limit: int | None,
     from_scratch: bool,
-    lacking_every: int | None,
+    lacking_every: int,
 ) -> int:
     """Fit the gates, write them into the folder *output*, and print their model card."""
-    from proxy.train import LACKING_EVERY
     from proxy.train import train_gate as train
 
+    with _training(config, pairs, samples) as told:
+        card = train(
+            config, pairs, output, samples=samples, keep=keep, limit=limit, from_scratch=from_scratch,
+            lacking_every=lacking_every, command="sparlance train gate", told=told,
+        )  # fmt: skip
+    print(card, end="")
+    return DONE
+
+
+@contextmanager
+def _training(config: Config, pairs: Sequence[Path], samples: Sequence[Path]) -> Iterator[ProgressLine]:
+    """Something is trained, and tells how far it is; raises ConfigError where there is nothing to train on."""
     if not pairs and not samples:
         raise ConfigError("pairs", "nothing to train on: name a file or folder with --pairs, or --samples")
     quiet(config)
     progress = ProgressLine(sys.stderr)
     try:
-        card = train(
-            config, pairs, output, samples=samples, keep=keep, limit=limit, from_scratch=from_scratch,
-            lacking_every=LACKING_EVERY if lacking_every is None else lacking_every, command="sparlance train gate",
-            told=progress,
-        )  # fmt: skip
+        yield progress
     finally:
         progress.end()
-    print(card, end="")
-    return DONE
 
 
 def synthesize(config: Config, output: Path, *, count: int, seed: int) -> int:

@@ -139,6 +139,15 @@ class Stub:
         self._thread.join(10)
 
 
+async def when_told(one, reader, writer):
+    """Answers every request once ``go`` is set."""
+    while True:
+        await one.read_request(reader)
+        await one.wait_for_go()
+        writer.write(OK)
+        await writer.drain()
+
+
 def wait_until(is_true: Callable[[], bool], limit_s: float = 60.0) -> None:
     ends = time.monotonic() + limit_s
     while not is_true():

@@ -8,7 +8,7 @@ import pytest
 from proxy import keys
 from proxy.access.keys import Role
 from proxy.config import load_config
-from tests.loopback.conftest import OK, answering, wait_until
+from tests.loopback.conftest import OK, answering, wait_until, when_told
 from tests.loopback.test_direct import ASK, read_all
 
 pytestmark = pytest.mark.loopback
@@ -32,14 +32,6 @@ def ask(fields, *, last=True):
 
 def status(raw):
     return int(raw[9:12])
-
-
-async def when_told(one, reader, writer):
-    while True:
-        await one.read_request(reader)
-        await one.wait_for_go()
-        writer.write(OK)
-        await writer.drain()
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.loopback.conftest import OK, answering, wait_until
+from tests.loopback.conftest import OK, answering, wait_until, when_told
 
 pytestmark = pytest.mark.loopback
 
@@ -27,15 +27,6 @@ def at_once(proxy, targets, **headers):
     """The answers to *targets*, all asked at the same time, each on a connection of its own."""
     with ThreadPoolExecutor(len(targets)) as pool:
         return list(pool.map(lambda target: proxy.request("GET", target, **headers), targets))
-
-
-async def when_told(one, reader, writer):
-    """Answers every request once ``go`` is set."""
-    while True:
-        await one.read_request(reader)
-        await one.wait_for_go()
-        writer.write(OK)
-        await writer.drain()
 
 
 def let_go_after(backend, number, also_s=0.1):

@@ -17,16 +17,8 @@ from proxy.pipeline.distil import distil
 from proxy.pipeline.question import Translation, translate
 from proxy.pipeline.writing import AT_ONCE, FAILURES, Writer, described
 from proxy.query.operation import DatasetDescription, Question
+from tests.pipeline.test_question import BIKES
 
-BIKES = """
-@prefix : <http://bikes.example/terms/> .
-@prefix d: <http://bikes.example/data/> .
-d:b1 a :Bicycle ; :name "Swift" ; :price 400 ; :madeBy d:m1 .
-d:b2 a :Bicycle ; :name "Mule" ; :price 900 ; :madeBy d:m2 .
-d:b3 a :Bicycle ; :name "Finch" ; :price 650 ; :madeBy d:m1 .
-d:m1 a :Maker ; :name "Rad AG" ; :country "Austria" .
-d:m2 a :Maker ; :name "Cykel" ; :country "Denmark" .
-"""
 TERMS = "PREFIX t: <http://bikes.example/terms/>\n"
 NAMES = TERMS + "SELECT ?n WHERE { ?b a t:Bicycle ; t:name ?n }"
 NONSENSE = TERMS + "SELECT ?n WHERE { ?b a t:Bicycle ; t:country ?n }"
